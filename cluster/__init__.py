@@ -1,0 +1,1 @@
+"""Where the workflow runs: launchers and monitoring for a cluster."""

@@ -1,0 +1,142 @@
+"""The run configuration: what a user writes in YAML. Defaults are the paper's (Appendix A).
+
+Relative paths are relative to the directory the command is started in. Unknown keys and wrong
+types are errors that name the key.
+"""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from tools.base import ConfigError
+from tools.calls import is_tool_name
+
+# Appendix A: tools whose documents are pre-filtered get more positions and samples.
+PAPER_DEFAULTS: dict[str, float | int] = {"tau_s": 0.05, "tau_f": 1.0, "k": 5, "m": 5}
+PAPER_RARE_TOOL_DEFAULTS: dict[str, float | int] = {"tau_s": 0.0, "tau_f": 0.5, "k": 20, "m": 10}
+RARE_TOOLS = ("Calculator", "MT")
+
+
+class Section(BaseModel):
+    """A part of the configuration: immutable, no unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ModelConfig(Section):
+    """The language model M: a directory in Hugging Face layout or a Hub name."""
+
+    path: str
+    revision: str | None = None
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+
+
+class EngineConfig(Section):
+    """How M is run. `token_budget` bounds the tokens of one forward pass, padding included."""
+
+    replicas: int = Field(default=1, ge=1)
+    num_gpus: float = Field(default=0.0, ge=0.0)  # for each replica
+    num_threads: int = Field(default=1, ge=1)  # CPU threads of each replica
+    token_budget: int = Field(default=8192, ge=64)
+
+
+class SamplingConfig(Section):
+    """S. The paper does not state how calls are decoded; plain ancestral sampling is assumed."""
+
+    temperature: float = Field(default=1.0, ge=0.0)
+    top_p: float = Field(default=1.0, gt=0.0, le=1.0)
+    max_new_tokens: int = Field(default=64, ge=1)
+
+
+class ToolConfig(Section):
+    """One tool: its thresholds (Appendix A), its prompt, and how it is served."""
+
+    prompt: Path | None = None  # P(x); the paper's prompt for this tool when not given
+    factory: str | None = None  # "package.module:callable" of a tool of one's own
+    options: dict[str, Any] = Field(default_factory=dict)  # keyword arguments of the tool
+    tau_s: float = Field(default=0.05, ge=0.0, lt=1.0)
+    tau_f: float = Field(default=1.0, ge=0.0)
+    k: int = Field(default=5, ge=1)
+    m: int = Field(default=5, ge=1)
+    max_examples: int = Field(default=25_000, ge=1)  # Appendix B: up to 25k examples per API
+    actors: int = Field(default=0, ge=0)  # 0: runs inside the execute stage
+    timeout_s: float = Field(default=60.0, gt=0.0)
+
+
+class RunConfig(Section):
+    """A whole annotation run."""
+
+    run: Path  # the run directory; `--run` overrides it
+    input: list[Path] = Field(min_length=1)  # DOCUMENTS Parquet files or directories of them
+    model: ModelConfig
+    tools: dict[str, ToolConfig] = Field(min_length=1)
+    seed: int = 0
+    engine: EngineConfig = EngineConfig()
+    sampling: SamplingConfig = SamplingConfig()
+    max_document_tokens: int = Field(default=768, ge=8)  # longer documents are split
+    max_document_bytes: int = Field(default=2_000_000, ge=1)  # larger ones are dropped, counted
+    unit_documents: int = Field(default=64, ge=1)
+    exact_reductions: bool = True  # skip what provably cannot be kept; never changes C*
+    report_tau_f: list[float] = Field(default=[0.5, 1.0, 2.0], min_length=1)  # Table 2
+
+    @field_validator("input", mode="before")
+    @classmethod
+    def _one_path_is_a_list(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str | Path) else value
+
+    @field_validator("tools")
+    @classmethod
+    def _tool_names_can_stand_in_a_call(cls, tools: dict[str, ToolConfig]) -> dict[str, ToolConfig]:
+        for name in tools:
+            if not is_tool_name(name):
+                raise ValueError(f"{name!r} is not a tool name: letters, digits and _ only")
+        return tools
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_the_papers_thresholds(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or not isinstance(data.get("tools"), dict):
+            return data
+        filled = {}
+        for name, settings in data["tools"].items():
+            paper = PAPER_RARE_TOOL_DEFAULTS if name in RARE_TOOLS else PAPER_DEFAULTS
+            known = settings if isinstance(settings, dict) else {} if settings is None else None
+            filled[name] = settings if known is None else paper | known
+        return data | {"tools": filled}
+
+    @property
+    def smallest_tau_f(self) -> float:
+        """The smallest threshold any result of this run is ever reported or built at."""
+        return min([*self.report_tau_f, *(tool.tau_f for tool in self.tools.values())])
+
+
+def load_config(path: Path, *, run: Path | None = None) -> RunConfig:
+    """The configuration in the YAML file `path`, with the run directory replaced by `run`.
+
+    Raises:
+        ConfigError: the file is missing or is not YAML, or a key is unknown or has a wrong type.
+    """
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such configuration file") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: not readable as YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: expected a mapping of settings, got {type(data).__name__}")
+    if run is not None:
+        data["run"] = str(run)
+    try:
+        return RunConfig.model_validate(data)
+    except ValidationError as error:
+        raise ConfigError(f"{path}: {describe(error)}") from None
+
+
+def describe(error: ValidationError) -> str:
+    """All problems of a configuration in one line: `key: what is wrong`, joined by "; "."""
+    return "; ".join(
+        f"{'.'.join(str(part) for part in problem['loc']) or 'config'}: {problem['msg']}"
+        for problem in error.errors()
+    )

@@ -1,0 +1,1 @@
+"""Language models behind one protocol: positions (P), samples (S), losses (L)."""

@@ -1,0 +1,1 @@
+"""What an API call is, and what answers it (paper sections 2 and 3)."""

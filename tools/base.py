@@ -1,0 +1,106 @@
+"""The contract every tool keeps, and the root of every error this system raises.
+
+A tool that fails is data: its result carries a status and an error text. Exceptions are for
+broken contracts (wrong configuration, a result count that does not match), which stop the run.
+"""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+class ToolformerError(Exception):
+    """Root of all errors that are shown to a user as one line."""
+
+
+class ConfigError(ToolformerError):
+    """A setting, a file named by a setting, or a command-line argument is wrong."""
+
+
+class InputError(ToolformerError):
+    """An input file cannot be used: missing, torn, empty, or without a needed column."""
+
+
+class ContractError(ToolformerError):
+    """A stage received or produced something its contract rules out.
+
+    The message names the stage, the document, what was got and what was expected.
+    """
+
+    def __init__(self, *, stage: str, doc_id: str, got: object, expected: object) -> None:
+        # All four go to Exception so that the error survives pickling between processes.
+        super().__init__(stage, doc_id, str(got), str(expected))
+        self.stage, self.doc_id, self.got, self.expected = stage, doc_id, got, expected
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild_contract_error, self.args)
+
+    def __str__(self) -> str:
+        return f"{self.stage}: document {self.doc_id}: got {self.got}, expected {self.expected}"
+
+
+def _rebuild_contract_error(stage: str, doc_id: str, got: str, expected: str) -> ContractError:
+    return ContractError(stage=stage, doc_id=doc_id, got=got, expected=expected)
+
+
+class ToolStatus(StrEnum):
+    """How the execution of one call ended. Only OK carries a result."""
+
+    OK = "ok"
+    INVALID = "invalid"  # the tool does not accept this input ("35" for the calculator)
+    EMPTY = "empty"  # accepted, but there is no answer (no passage found)
+    FAILED = "failed"  # the tool itself broke
+    TIMEOUT = "timeout"  # no answer in time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRequest:
+    """One call to execute. `date` is the date of the document the call stands in, if known."""
+
+    input: str
+    date: dt.date | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """The answer to one request. `result` is set exactly when `status` is OK."""
+
+    status: ToolStatus
+    result: str | None = None
+    error: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.status is ToolStatus.OK) != (self.result is not None):
+            raise ValueError(f"status {self.status} with result {self.result!r}")
+
+    @classmethod
+    def ok(cls, result: str) -> "ToolResult":
+        return cls(status=ToolStatus.OK, result=result)
+
+    @classmethod
+    def invalid(cls, error: str) -> "ToolResult":
+        return cls(status=ToolStatus.INVALID, error=error)
+
+    @classmethod
+    def empty(cls, error: str) -> "ToolResult":
+        return cls(status=ToolStatus.EMPTY, error=error)
+
+    @classmethod
+    def failed(cls, error: str) -> "ToolResult":
+        return cls(status=ToolStatus.FAILED, error=error)
+
+
+class Tool(Protocol):
+    """What the pipeline asks of a tool (paper section 3).
+
+    `version` changes whenever the same input may give another result: it enters the run's
+    fingerprint. `run` returns one result per request, in order, and does not raise for an
+    input it cannot answer.
+    """
+
+    name: str
+    version: str
+
+    def run(self, requests: Sequence[ToolRequest]) -> list[ToolResult]: ...
