@@ -76,6 +76,7 @@ class RunConfig(Section):
     engine: EngineConfig = EngineConfig()
     sampling: SamplingConfig = SamplingConfig()
     max_document_tokens: int = Field(default=768, ge=8)  # longer documents are split
+    max_result_tokens: int = Field(default=100, ge=1)  # longer results are cut at a sentence end
     max_document_bytes: int = Field(default=2_000_000, ge=1)  # larger ones are dropped, counted
     unit_documents: int = Field(default=64, ge=1)
     exact_reductions: bool = True  # skip what provably cannot be kept; never changes C*

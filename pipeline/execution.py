@@ -1,0 +1,98 @@
+"""Executing the sampled calls of a unit (section 2, Executing API Calls)."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from pipeline.schemas import IN_FLIGHT
+from pipeline.tokens import TokenCodec
+from tools.base import ContractError, ToolRequest, ToolResult
+from tools.calls import sanitize_result
+
+_SENTENCE_END = re.compile(r"[.!?](?=\s)")
+
+
+def distinct_requests(unit: pa.Table) -> dict[str, list[ToolRequest]]:
+    """What to ask each tool about a unit: every different request once, in order."""
+    requests: dict[str, dict[ToolRequest, None]] = {}
+    for row in unit.select(["date", "calls"]).to_pylist():
+        for call in row["calls"]:
+            request = ToolRequest(input=call["input"], date=row["date"])
+            requests.setdefault(call["tool"], {})[request] = None
+    return {tool: list(distinct) for tool, distinct in requests.items()}
+
+
+def record_results(
+    unit: pa.Table,
+    results: dict[str, dict[ToolRequest, ToolResult]],
+    codec: TokenCodec,
+    *,
+    max_result_tokens: int,
+) -> pa.Table:
+    """The unit with status, result and error of every call; rows and order unchanged.
+
+    Results become one line without call markers, at most `max_result_tokens` tokens long. A
+    result of which nothing is left is the status "empty".
+    """
+    rows = unit.to_pylist()
+    for row in rows:
+        for call in row["calls"]:
+            answer = results[call["tool"]][ToolRequest(input=call["input"], date=row["date"])]
+            call.update(_columns(answer, codec, max_result_tokens))
+    return pa.Table.from_pylist(rows, schema=IN_FLIGHT)
+
+
+def _columns(answer: ToolResult, codec: TokenCodec, max_tokens: int) -> dict[str, Any]:
+    if answer.result is not None:
+        line = cap_result(sanitize_result(answer.result), codec.count, max_tokens)
+        answer = ToolResult.ok(line) if line else ToolResult.empty("the result is blank")
+    return {"status": str(answer.status), "result": answer.result, "error": answer.error}
+
+
+def cap_result(text: str, count: Callable[[str], int], max_tokens: int) -> str:
+    """The longest beginning of `text` with at most `max_tokens` tokens.
+
+    It ends at the end of a sentence, or of a word where no sentence fits, or of a character.
+    """
+    if count(" " + text) <= max_tokens:
+        return text
+    sentences = [match.end() for match in _SENTENCE_END.finditer(text)]
+    words = [match.start() for match in re.finditer(r"\s", text)]
+    for ends in (sentences, words, list(range(1, len(text)))):
+        fitting = _longest_fit(text, ends, count, max_tokens)
+        if fitting:
+            return fitting
+    return ""
+
+
+def _longest_fit(
+    text: str, ends: Sequence[int], count: Callable[[str], int], max_tokens: int
+) -> str:
+    low, high = 0, len(ends)  # text[: ends[low - 1]] fits, text[: ends[high]] does not
+    while low < high:
+        middle = (low + high) // 2
+        if count(" " + text[: ends[middle]]) <= max_tokens:
+            low = middle + 1
+        else:
+            high = middle
+    return text[: ends[low - 1]] if low else ""
+
+
+def check_answers(
+    tool: str, requests: Sequence[ToolRequest], results: Sequence[ToolResult]
+) -> dict[ToolRequest, ToolResult]:
+    """Requests with their results.
+
+    Raises:
+        ContractError: the tool did not answer every request once.
+    """
+    if len(results) != len(requests):
+        raise ContractError(
+            stage=f"execute ({tool})",
+            doc_id="(batch)",
+            got=f"{len(results)} results",
+            expected=f"{len(requests)}",
+        )
+    return dict(zip(requests, results, strict=True))

@@ -1,0 +1,193 @@
+"""P and S for a unit: where a call is likely, and which calls (section 2, Sampling API Calls)."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from tools.prompt import render
+
+from pipeline.engines.protocol import (
+    LMEngine,
+    LossRequest,
+    PositionRequest,
+    Sample,
+    SampleRequest,
+    SamplingParams,
+)
+from pipeline.losses import WINDOW, weighted_loss
+from pipeline.method import Method, ToolMethod
+from pipeline.positions import select_positions
+from pipeline.schemas import IN_FLIGHT
+from pipeline.seeds import sample_seed
+from pipeline.tokens import TokenCodec
+from tools.calls import ApiCall, parse_call
+
+NO_IDS = np.zeros(0, dtype=np.int32)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Job:
+    """One document offered to one tool."""
+
+    row: int
+    tool: ToolMethod
+    prompt_ids: NDArray[np.int32]
+    x_ids: NDArray[np.int32]
+    p_api_n: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    positions: NDArray[np.int32] = field(default_factory=lambda: NO_IDS)
+    loss_empty: dict[int, float] = field(default_factory=dict)  # by position, nats
+    live: list[int] = field(default_factory=list)  # positions where a call can still be kept
+    samples: list[list[Sample]] = field(default_factory=list)  # for each live position
+
+
+def sample_calls(unit: pa.Table, method: Method, codec: TokenCodec, engine: LMEngine) -> pa.Table:
+    """The unit with `positions` and unexecuted `calls` filled in, rows and order unchanged.
+
+    A position with L_i(eps) below every threshold of interest is not sampled from when
+    `method.exact_reductions` is on: L- <= L_i(eps) and L+ >= 0, so nothing there can be kept.
+    """
+    rows = unit.to_pylist()
+    jobs = [
+        _job(index, row, method[offer["tool"]], codec)
+        for index, row in enumerate(rows)
+        if row["dropped"] is None
+        for offer in row["offers"]
+    ]
+    _find_positions(jobs, codec, engine)
+    _loss_without_call(jobs, engine)
+    for job in jobs:
+        job.live = [
+            int(i)
+            for i in job.positions
+            if not method.exact_reductions or job.loss_empty[int(i)] >= method.smallest_tau_f
+        ]
+    _draw(jobs, rows, method, codec, engine)
+    for job in jobs:
+        offsets = codec.insertion_offsets(rows[job.row]["text"], job.x_ids)
+        _record(job, rows[job.row], offsets, codec)
+    return pa.Table.from_pylist(rows, schema=IN_FLIGHT)
+
+
+def _job(index: int, row: dict[str, Any], tool: ToolMethod, codec: TokenCodec) -> _Job:
+    return _Job(
+        row=index,
+        tool=tool,
+        prompt_ids=codec.prompt_ids(render(tool.template, row["text"].strip())),
+        x_ids=np.asarray(row["input_ids"], dtype=np.int32),
+    )
+
+
+def _find_positions(jobs: Sequence[_Job], codec: TokenCodec, engine: LMEngine) -> None:
+    requests = [PositionRequest(prompt_ids=j.prompt_ids, x_ids=j.x_ids) for j in jobs]
+    logprobs = engine.position_logprobs(requests, codec.open_ids)
+    for job, logprobs_nA in zip(jobs, logprobs, strict=True):
+        job.p_api_n = np.exp(logprobs_nA[:, 0].astype(np.float64))
+        job.positions = select_positions(
+            job.p_api_n, codec.legal_positions(job.x_ids), tau_s=job.tool.tau_s, k=job.tool.k
+        )
+
+
+def _loss_without_call(jobs: Sequence[_Job], engine: LMEngine) -> None:
+    """L_i(eps) of every selected position, one pass for each document whatever its tools."""
+    wanted: dict[int, set[int]] = defaultdict(set)
+    x_ids = {}
+    for job in jobs:
+        if job.positions.size:
+            wanted[job.row].update(job.positions.tolist())
+            x_ids[job.row] = job.x_ids
+    positions = {row: np.array(sorted(at), dtype=np.int32) for row, at in wanted.items()}
+    requests = [
+        LossRequest(z_ids=NO_IDS, x_ids=x_ids[row], positions=at) for row, at in positions.items()
+    ]
+    losses: dict[int, dict[int, float]] = {}
+    answers = engine.window_logprobs(requests, WINDOW)
+    for (row, at), logprobs_QW in zip(positions.items(), answers, strict=True):
+        losses[row] = dict(zip(at.tolist(), weighted_loss(logprobs_QW).tolist(), strict=True))
+    for job in jobs:
+        job.loss_empty = {int(i): losses[job.row][int(i)] for i in job.positions}
+
+
+def _draw(
+    jobs: Sequence[_Job],
+    rows: Sequence[dict[str, Any]],
+    method: Method,
+    codec: TokenCodec,
+    engine: LMEngine,
+) -> None:
+    live = [job for job in jobs if job.live]
+    requests = [
+        SampleRequest(
+            prompt_ids=job.prompt_ids,
+            x_ids=job.x_ids,
+            positions=np.array(job.live, dtype=np.int32),
+            open_ids=codec.open_ids,
+            seeds_Km=_seeds(job, rows[job.row]["doc_id"], method.seed),
+        )
+        for job in live
+    ]
+    params = SamplingParams(
+        stop_ids=codec.close_ids,
+        max_new_tokens=method.sampling.max_new_tokens,
+        temperature=method.sampling.temperature,
+        top_p=method.sampling.top_p,
+    )
+    for job, samples in zip(live, engine.sample(requests, params), strict=True):
+        job.samples = samples
+
+
+def _seeds(job: _Job, doc_id: str, run_seed: int) -> NDArray[np.uint64]:
+    return np.array(
+        [
+            [sample_seed(run_seed, doc_id, job.tool.name, i, j) for j in range(job.tool.m)]
+            for i in job.live
+        ],
+        dtype=np.uint64,
+    )
+
+
+def _record(job: _Job, row: dict[str, Any], offsets: NDArray[np.int64], codec: TokenCodec) -> None:
+    drawn = dict(zip(job.live, job.samples, strict=True))
+    for i in job.positions.tolist():
+        samples = drawn.get(i, [])
+        calls, not_ended, not_parsed = _distinct_calls(samples, job.tool.name, codec)
+        position = {
+            "tool": job.tool.name,
+            "position": i,
+            "byte_offset": int(offsets[i]),
+            "p_api": float(job.p_api_n[i]),
+            "loss_empty": job.loss_empty[i],
+        }
+        row["positions"].append(
+            position
+            | {
+                "pruned": i not in drawn,
+                "drawn": len(samples),
+                "not_ended": not_ended,
+                "not_parsed": not_parsed,
+            }
+        )
+        row["calls"].extend(
+            position | {"input": call.input, "samples": count} for call, count in calls.items()
+        )
+
+
+def _distinct_calls(
+    samples: Sequence[Sample], tool: str, codec: TokenCodec
+) -> tuple[Counter[ApiCall], int, int]:
+    """The calls among `samples` in order of first appearance, and what was no call."""
+    calls: Counter[ApiCall] = Counter()
+    not_ended = not_parsed = 0
+    for sample in samples:
+        if not sample.ended:
+            not_ended += 1
+            continue
+        call = parse_call(codec.decode_sample(sample.token_ids), tool)
+        if call is None:
+            not_parsed += 1
+        else:
+            calls[call] += 1
+    return calls, not_ended, not_parsed
