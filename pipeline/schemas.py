@@ -63,6 +63,7 @@ CANDIDATE = pa.struct(
 SCORED = pa.schema(
     [
         pa.field("doc_id", pa.string(), nullable=False),
+        pa.field("part", pa.int32(), nullable=False),  # 0: a whole document; 1, 2, ...: its parts
         pa.field("text", pa.large_string(), nullable=False),
         pa.field("url", pa.string()),
         pa.field("date", pa.date32()),  # from the URL; what the Calendar tool answers with
@@ -72,6 +73,17 @@ SCORED = pa.schema(
         pa.field("offers", pa.list_(OFFER), nullable=False),
         pa.field("positions", pa.list_(POSITION), nullable=False),
         pa.field("calls", pa.list_(CANDIDATE), nullable=False),
+    ]
+)
+
+# A SCORED row on its way through the graph. `trace` is what the stages measured (seconds,
+# tokens) as JSON: it goes to the done-mark, never into the unit file, whose bytes depend on the
+# input alone.
+IN_FLIGHT = pa.schema(
+    [
+        pa.field("unit_id", pa.string(), nullable=False),
+        pa.field("trace", pa.string(), nullable=False),
+        *SCORED,
     ]
 )
 

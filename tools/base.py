@@ -23,6 +23,10 @@ class InputError(ToolformerError):
     """An input file cannot be used: missing, torn, empty, or without a needed column."""
 
 
+class OutputError(ToolformerError):
+    """A file cannot be written: the disk is full, or the place is not writable."""
+
+
 class ContractError(ToolformerError):
     """A stage received or produced something its contract rules out.
 

@@ -1,0 +1,150 @@
+"""The annotation of a corpus, from plan to last commit; continued where it was interrupted."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rich.console import Console
+from tools.registry import build_tool
+
+from pipeline.atomic import write_text_atomically
+from pipeline.config import RunConfig
+from pipeline.engines.load import describe_model
+from pipeline.fingerprint import changes, digest, fingerprint_of, package_versions
+from pipeline.graph import run_graph, start_pools, wait_for_engines
+from pipeline.method import Method, resolve_method
+from pipeline.progress import unit_progress
+from pipeline.ray_session import our_error, ray_session
+from pipeline.rundir import RunDir, RunRecord
+from pipeline.tokens import TokenCodec
+from pipeline.units import Unit, input_stamp, plan_units, write_manifest
+from tools.base import ConfigError, ToolformerError
+
+
+class Resume(StrEnum):
+    """Whether a run directory that holds a run already is continued."""
+
+    NEVER = "never"  # refuse
+    ALWAYS = "always"  # continue; refuse when there is nothing to continue
+    IF_POSSIBLE = "if-possible"  # begin or continue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What one call of `annotate` did."""
+
+    units_before: int  # finished when it began
+    units_done: int  # finished by it
+    documents_done: int
+    seconds: float
+
+
+def annotate(
+    config: RunConfig,
+    console: Console,
+    *,
+    resume: Resume = Resume.IF_POSSIBLE,
+    address: str | None = None,
+    dashboard: bool = True,
+) -> Outcome:
+    """Annotate every document of `config.input` into the run directory `config.run`.
+
+    Raises:
+        ConfigError, InputError: the run cannot begin or be continued as configured.
+        OutputError: the disk is full; finished units stay.
+        ContractError: a stage or tool broke its contract.
+    """
+    started = time.perf_counter()
+    run = RunDir(config.run)
+    check_resume(run, resume)
+    units = plan_units(config.input, config.unit_documents)
+    method, record = resolve_run(config, units)
+    with run.lock():
+        _begin_or_continue(run, record, units)
+        marked = run.marked_units()
+        finished = {u.unit_id for u in units if u.unit_id in marked and run.done_mark(u.unit_id)}
+        todo = [unit for unit in units if unit.unit_id not in finished]
+        if todo:
+            _annotate_units(todo, run, config, method, console, address, dashboard)
+    return Outcome(
+        units_before=len(finished),
+        units_done=len(todo),
+        documents_done=sum(unit.num_documents for unit in todo),
+        seconds=time.perf_counter() - started,
+    )
+
+
+def resolve_run(config: RunConfig, units: Sequence[Unit]) -> tuple[Method, RunRecord]:
+    """The method and the record of a run. Reads the model's description, not its weights."""
+    codec = TokenCodec.load(config.model.path, revision=config.model.revision)
+    engine = describe_model(config.model)
+    method = resolve_method(config, codec, context=engine.max_len)
+    tool_versions = {
+        name: build_tool(name, factory=tool.factory, options=tool.options).version
+        for name, tool in config.tools.items()
+    }
+    values = fingerprint_of(config, method, engine, tool_versions, input_stamp(units))
+    record = RunRecord(
+        config=config,
+        fingerprint=digest(values),
+        fingerprint_of=values,
+        versions=package_versions(),
+    )
+    return method, record
+
+
+def check_resume(run: RunDir, resume: Resume) -> None:
+    """Refuse before anything is loaded what `resume` rules out."""
+    if resume is Resume.NEVER and run.exists():
+        raise ConfigError(
+            f"{run.path}: there is a run already and --resume never was asked for; "
+            "choose another --run or remove the directory"
+        )
+    if resume is Resume.ALWAYS and not run.exists():
+        raise ConfigError(f"{run.path}: --resume always, but there is no run to continue")
+
+
+def _begin_or_continue(run: RunDir, record: RunRecord, units: Sequence[Unit]) -> None:
+    if run.exists():
+        before = run.record()
+        if before.fingerprint != record.fingerprint:
+            changed = "; ".join(changes(before.fingerprint_of, record.fingerprint_of))
+            raise ConfigError(
+                f"{run.path}: was begun with other settings and cannot be continued with these "
+                f"({changed}); restore them or choose another --run"
+            )
+    else:
+        write_manifest(run.manifest_path, units)
+    write_text_atomically(run.record_path, record.model_dump_json(indent=1))
+
+
+def _annotate_units(
+    todo: Sequence[Unit],
+    run: RunDir,
+    config: RunConfig,
+    method: Method,
+    console: Console,
+    address: str | None,
+    dashboard: bool,
+) -> None:
+    with ray_session(address, dashboard=dashboard) as dashboard_url:
+        if dashboard_url:
+            console.print(f"Ray dashboard: http://{dashboard_url}")
+        try:
+            pools = start_pools(config)
+            with console.status(f"loading {config.model.path} x {config.engine.replicas}"):
+                wait_for_engines(pools)
+            with unit_progress(run, todo, console):
+                run_graph(todo, config, method, pools, run.path.resolve())
+        except Exception as error:
+            ours = our_error(error)
+            if ours is None or ours is error:
+                raise
+            raise ours from None
+        missing = [unit.unit_id for unit in todo if run.done_mark(unit.unit_id) is None]
+        if missing:
+            raise ToolformerError(
+                f"{run.path}: {len(missing)} of {len(todo)} units were not committed "
+                f"(first: {missing[0]}); run the same command again"
+            )

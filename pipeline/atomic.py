@@ -1,0 +1,47 @@
+"""Files that are either there, whole, or not there: temporary name, fsync, rename."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from tools.base import OutputError
+
+
+def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a temporary file beside `path`, then give it its name.
+
+    The temporary name is fixed, so what a killed writer left is overwritten by the next one.
+
+    Raises:
+        OutputError: the file cannot be written; what stood at `path` before still stands.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(temporary)
+        _sync(temporary)
+        os.replace(temporary, path)
+        _sync(path.parent)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OutputError(
+            f"{path}: cannot write: {error.strerror or error}; nothing finished is lost, make room "
+            "and run the same command again"
+        ) from None
+
+
+def write_text_atomically(path: Path, text: str) -> None:
+    """`path` holding `text` in UTF-8, all of it or none."""
+    write_atomically(path, lambda temporary: _write_text(temporary, text))
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,86 @@
+"""What a run's bytes depend on, so that a run is only ever continued as what it was begun as."""
+
+import hashlib
+import importlib.metadata
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline.config import RunConfig
+from pipeline.engines.protocol import EngineInfo
+from pipeline.method import Method
+
+# Settings that change speed, place or what is built afterwards, but no byte of a unit file.
+_FREE = {
+    "run",
+    "input",
+    "model",  # the weights themselves are fingerprinted, not where they lie
+    "engine.replicas",
+    "engine.num_gpus",
+    "engine.num_threads",
+    "report_tau_f",
+}
+_FREE_OF_A_TOOL = {"prompt", "tau_f", "max_examples", "actors", "timeout_s"}
+_PACKAGES = ("torch", "transformers", "ray", "pyarrow", "bm25s")
+
+
+def fingerprint_of(
+    config: RunConfig,
+    method: Method,
+    engine: EngineInfo,
+    tool_versions: Mapping[str, str],
+    input_stamp: str,
+) -> dict[str, Any]:
+    """Every setting, by dotted key, that decides what a run writes."""
+    values = {
+        key: value
+        for key, value in _flatten(config.model_dump(mode="json")).items()
+        if not _is_free(key)
+    }
+    values |= {f"engine.{key}": value for key, value in engine._asdict().items()}
+    values |= {f"tools.{name}.version": version for name, version in tool_versions.items()}
+    for name, tool in method.tools.items():
+        values[f"tools.{name}.prompt"] = _hash(tool.template)
+    if config.exact_reductions:
+        values["smallest tau_f"] = config.smallest_tau_f
+    values["input"] = input_stamp
+    return dict(sorted(values.items()))
+
+
+def digest(fingerprint: Mapping[str, Any]) -> str:
+    """The fingerprint in 32 hexadecimal digits."""
+    return _hash(json.dumps(fingerprint, sort_keys=True))
+
+
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """What differs, one line for each key: `key: before -> after`."""
+    return [
+        f"{key}: {before.get(key)!r} -> {after.get(key)!r}"
+        for key in sorted({*before, *after})
+        if before.get(key) != after.get(key)
+    ]
+
+
+def package_versions() -> dict[str, str]:
+    """The versions of what computes; recorded, not part of the fingerprint."""
+    return {name: importlib.metadata.version(name) for name in _PACKAGES}
+
+
+def _is_free(key: str) -> bool:
+    if any(key == free or key.startswith(f"{free}.") for free in _FREE):
+        return True
+    parts = key.split(".")
+    return parts[0] == "tools" and parts[2] in _FREE_OF_A_TOOL
+
+
+def _flatten(value: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(value, dict) or not value:
+        return {prefix: value}
+    flat: dict[str, Any] = {}
+    for key, inner in value.items():
+        flat |= _flatten(inner, f"{prefix}.{key}" if prefix else key)
+    return flat
+
+
+def _hash(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -1,0 +1,130 @@
+"""The whole workflow on one screen: units of CCNet documents in, committed scored units out.
+
+Ray Data carries units; language models and tools are actors of their own beside it, so that
+sampling and scoring share weights and a restart of the graph does not reload them. A unit is
+one block in every stage. Nothing is filtered, joined or regrouped between read and commit.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.data import ActorPoolStrategy, DataContext, Dataset
+
+from pipeline.config import RunConfig
+from pipeline.engines.actor import LMActor
+from pipeline.engines.protocol import EngineInfo
+from pipeline.method import Method
+from pipeline.stages.commit import UnitSink
+from pipeline.stages.execute import ExecuteStage, ToolAccess
+from pipeline.stages.language_model import LMStage
+from pipeline.stages.read import ReadStage
+from pipeline.units import Unit
+from tools.actors import ToolActor
+
+_STAGE_CPUS = 0.25  # stages wait for actors most of the time
+_REPLICAS_PER_STAGE_ACTOR = 8
+_UNITS_PER_WAVE = 2_000  # bounds what the driver holds; engines live through all waves
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pools:
+    """The actors that outlive every execution of the graph."""
+
+    language_models: Sequence[Any]
+    tools: Sequence[ToolAccess]
+
+
+def start_pools(config: RunConfig) -> Pools:
+    """Start the language-model replicas and the tool actors; returns before they have loaded."""
+    gpus = config.engine.num_gpus
+    return Pools(
+        language_models=[
+            LMActor.options(num_gpus=gpus).remote(config.model, config.engine)
+            for _ in range(config.engine.replicas)
+        ],
+        tools=[
+            ToolAccess(
+                name=name,
+                factory=tool.factory,
+                options=tool.options,
+                timeout_s=tool.timeout_s,
+                actors=[
+                    ToolActor.remote(name, tool.factory, tool.options) for _ in range(tool.actors)
+                ],
+            )
+            for name, tool in config.tools.items()
+        ],
+    )
+
+
+def wait_for_engines(pools: Pools) -> EngineInfo:
+    """What the replicas run, once every one of them has loaded its weights."""
+    infos: list[EngineInfo] = ray.get([lm.info.remote() for lm in pools.language_models])
+    return infos[0]
+
+
+def run_graph(
+    units: Sequence[Unit], config: RunConfig, method: Method, pools: Pools, run_path: Path
+) -> None:
+    """Annotate `units` and commit each to `run_path`; returns when all are committed."""
+    configure_ray_data()
+    for start in range(0, len(units), _UNITS_PER_WAVE):
+        wave = units[start : start + _UNITS_PER_WAVE]
+        graph(wave, config, method, pools).write_datasink(
+            UnitSink(run_path, wave), ray_remote_args={"num_cpus": _STAGE_CPUS}
+        )
+
+
+def graph(units: Sequence[Unit], config: RunConfig, method: Method, pools: Pools) -> Dataset:
+    """read -> sample -> execute -> score, one block per unit."""
+    model = (config.model.path, config.model.revision)
+    lm_stage = {
+        "compute": _pool(config.engine.replicas, units_in_flight=2),
+        "batch_size": None,
+        "batch_format": "pyarrow",
+        "num_cpus": _STAGE_CPUS,
+    }
+    return (
+        ray.data.from_items([asdict(unit) for unit in units], override_num_blocks=len(units))
+        .map_batches(
+            ReadStage,
+            fn_constructor_args=(*model, method),
+            **(lm_stage | {"compute": _pool(config.engine.replicas, units_in_flight=1)}),
+        )
+        .map_batches(
+            LMStage, fn_constructor_args=("sample", pools.language_models, method), **lm_stage
+        )
+        .map_batches(
+            ExecuteStage,
+            fn_constructor_args=(pools.tools, *model, method.max_result_tokens),
+            **lm_stage,
+        )
+        .map_batches(
+            LMStage, fn_constructor_args=("score", pools.language_models, method), **lm_stage
+        )
+    )
+
+
+def _pool(replicas: int, *, units_in_flight: int) -> ActorPoolStrategy:
+    """A fixed pool of stage actors that together hold `units_in_flight` units a replica."""
+    size = math.ceil(replicas / _REPLICAS_PER_STAGE_ACTOR)
+    in_flight = units_in_flight * math.ceil(replicas / size)
+    return ActorPoolStrategy(
+        size=size,
+        max_tasks_in_flight_per_actor=in_flight,
+        max_concurrent_calls_per_actor=in_flight,
+    )
+
+
+def configure_ray_data() -> None:
+    """Bound the run-ahead, keep a unit in one block, and leave the terminal to our progress bar."""
+    context = DataContext.get_current()
+    context.target_max_block_size = None  # a unit that is split would be committed in pieces
+    context.downstream_capacity_backpressure_ratio = 1.0
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
+    context.execution_options.preserve_order = False

@@ -1,0 +1,36 @@
+"""What the stages measure about a unit, carried beside its rows to the done-mark."""
+
+import json
+from typing import Any
+
+import pyarrow as pa
+
+from pipeline.engines.protocol import EngineUsage
+
+
+def add_trace(
+    unit: pa.Table, stage: str, seconds: float, tokens: dict[str, int] | None = None
+) -> pa.Table:
+    """The unit with the seconds of `stage`, and the tokens it cost, added to its trace."""
+    trace = read_trace(unit)
+    trace["seconds"][stage] = round(trace["seconds"].get(stage, 0.0) + seconds, 6)
+    for kind, count in (tokens or {}).items():
+        trace["tokens"][kind] = trace["tokens"].get(kind, 0) + count
+    column = pa.array([json.dumps(trace)] * unit.num_rows, pa.string())
+    field = pa.field("trace", pa.string(), nullable=False)
+    return unit.set_column(unit.schema.get_field_index("trace"), field, column)
+
+
+def read_trace(unit: pa.Table) -> dict[str, Any]:
+    """{"seconds": {stage: s}, "tokens": {kind: n}} of the unit so far."""
+    trace: dict[str, Any] = json.loads(unit.column("trace")[0].as_py())
+    return {"seconds": trace.get("seconds", {}), "tokens": trace.get("tokens", {})}
+
+
+def usage_between(before: EngineUsage, after: EngineUsage) -> dict[str, int]:
+    """What an engine did between two readings, by kind."""
+    return {
+        kind: later - earlier
+        for kind, earlier, later in zip(EngineUsage._fields, before, after, strict=True)
+        if later != earlier
+    }
