@@ -56,7 +56,7 @@ def cap_result(text: str, count: Callable[[str], int], max_tokens: int) -> str:
 
     It ends at the end of a sentence, or of a word where no sentence fits, or of a character.
     """
-    if count(" " + text) <= max_tokens:
+    if count(text) <= max_tokens:
         return text
     sentences = [match.end() for match in _SENTENCE_END.finditer(text)]
     words = [match.start() for match in re.finditer(r"\s", text)]
@@ -73,7 +73,7 @@ def _longest_fit(
     low, high = 0, len(ends)  # text[: ends[low - 1]] fits, text[: ends[high]] does not
     while low < high:
         middle = (low + high) // 2
-        if count(" " + text[: ends[middle]]) <= max_tokens:
+        if count(text[: ends[middle]]) <= max_tokens:
             low = middle + 1
         else:
             high = middle

@@ -1,0 +1,37 @@
+# make demo: a small language model teaches itself tool calls, from nothing, in a few minutes.
+# make test: what CI runs. Both set up .venv first.
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: demo test check install clean
+
+demo: $(INSTALLED)
+	$(BIN)/python -m pipeline annotate pipeline/configs/demo.yaml
+	$(BIN)/python -m pipeline build runs/demo
+	$(BIN)/python -m pipeline report runs/demo
+
+test: check
+	$(BIN)/python -m pytest
+
+check: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+install: $(INSTALLED)
+
+# Nothing of this repository is installed: the empty distribution only carries its dependencies.
+# torch comes first, because packages that want any torch would bring a newer one.
+$(INSTALLED): pyproject.toml .ci/constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet -c .ci/constraints.txt torch
+	$(BIN)/pip install --quiet -c .ci/constraints.txt '.[dev]'
+	rm -rf build *.egg-info
+	touch $(INSTALLED)
+
+clean:
+	rm -rf runs

@@ -1,0 +1,185 @@
+"""The command line. Every command reads or writes a run directory and says what it did."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipeline.annotate import Outcome, Resume, annotate
+from pipeline.build.dataset import BUILD_MARK, build
+from pipeline.build.summary import BuildSummary
+from pipeline.commandline import run_app, stdout
+from pipeline.config import load_config
+from pipeline.ingest.command import app_ingest
+from pipeline.inspect_run import inspect_table, summary_table, top_calls_table
+from pipeline.plan import plan_table
+from pipeline.preview import preview
+from pipeline.report.calls import CallFilter, extreme_calls
+from pipeline.report.html import write_report
+from pipeline.report.stats import Stats, collect_stats
+from pipeline.rundir import RunDir
+from pipeline.status import status_table
+from pipeline.tokens import TokenCodec
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Toolformer's data generation: plain text -> scored API calls -> C*.",
+)
+
+Config = Annotated[Path, typer.Argument(help="A run configuration (YAML).")]
+Run = Annotated[Path, typer.Argument(help="A run directory.")]
+
+
+@app.command("annotate")
+def annotate_command(
+    config: Config,
+    run: Annotated[Path | None, typer.Option(help="Another run directory.")] = None,
+    resume: Annotated[Resume, typer.Option(help="Continue a run that is there?")] = (
+        Resume.IF_POSSIBLE
+    ),
+    address: Annotated[
+        str | None, typer.Option(help="A running Ray cluster (host:port or auto).")
+    ] = None,
+    dashboard: Annotated[bool, typer.Option(help="Start Ray's dashboard with a local Ray.")] = True,
+) -> None:
+    """Sample, execute and score API calls for every document of the input."""
+    settings = load_config(config, run=run)
+    outcome = annotate(settings, stdout, resume=resume, address=address, dashboard=dashboard)
+    _say(outcome, settings.run)
+    directory = RunDir(settings.run)
+    stdout.print(summary_table(_stats(directory)))
+    thresholds = {name: tool.tau_f for name, tool in settings.tools.items()}
+    files = directory.finished_unit_files()
+    top, _ = extreme_calls(files, thresholds, limit=5)
+    if top:
+        stdout.print(top_calls_table(top))
+
+
+@app.command("build")
+def build_command(
+    run: Run,
+    tau_f: Annotated[
+        list[str] | None,
+        typer.Option(help="A threshold for all tools (1.0) or for one (Calculator=0.5)."),
+    ] = None,
+) -> None:
+    """Filter by tau_f, merge, cap, and write C* (dataset/) and C (dataset_plain/)."""
+    directory = RunDir(run)
+    config = directory.config()
+    codec = TokenCodec.load(config.model.path, revision=config.model.revision)
+    with directory.lock():
+        summary = build(
+            directory.finished_unit_files(), config, codec, run, tau_f=parse_tau_f(tau_f or [])
+        )
+    _say_built(summary, run)
+
+
+@app.command("report")
+def report_command(run: Run) -> None:
+    """Write report/index.html and report/stats.json, and show the summary."""
+    directory = RunDir(run)
+    built = run / BUILD_MARK
+    stats = _stats(directory)
+    page = write_report(
+        directory.report_path,
+        stats,
+        directory.config(),
+        directory.finished_unit_files(),
+        build=json.loads(built.read_text()) if built.exists() else None,
+    )
+    stdout.print(summary_table(stats))
+    stdout.print(f"report: {page}")
+
+
+@app.command("inspect")
+def inspect_command(
+    run: Run,
+    tool: Annotated[str | None, typer.Option(help="Only calls of this tool.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many calls.")] = 20,
+    kept: Annotated[
+        bool | None, typer.Option("--kept/--dropped", help="Only kept, or only dropped, calls.")
+    ] = None,
+    doc: Annotated[str | None, typer.Option(help="Only calls of this doc_id.")] = None,
+) -> None:
+    """Show candidates sorted by gain, kept or not."""
+    directory = RunDir(run)
+    where = CallFilter(tool=tool, kept=kept, doc_id=doc)
+    stdout.print(
+        inspect_table(directory.finished_unit_files(), directory.config(), limit=limit, where=where)
+    )
+
+
+@app.command("preview")
+def preview_command(
+    config: Config,
+    documents: Annotated[int, typer.Option("-n", min=1, help="How many documents.")] = 3,
+) -> None:
+    """Show P, S, tool results and losses for a few documents, without Ray or a run directory."""
+    for shown in preview(load_config(config, run=None), documents):
+        stdout.print(shown)
+
+
+@app.command("plan")
+def plan_command(config: Config) -> None:
+    """Count units and documents and estimate the model's work, without running it."""
+    stdout.print(plan_table(load_config(config, run=None)))
+
+
+@app.command("status")
+def status_command(run: Run) -> None:
+    """Show how far a run is, from its done-marks."""
+    stdout.print(status_table(RunDir(run)))
+
+
+def parse_tau_f(values: list[str]) -> float | dict[str, float] | None:
+    """The thresholds named on the command line: none, one for all tools, or one for each."""
+    if not values:
+        return None
+    by_tool: dict[str, float] = {}
+    for value in values:
+        tool, separator, number = value.rpartition("=")
+        try:
+            threshold = float(number)
+        except ValueError:
+            raise typer.BadParameter(f"{value!r} is neither 0.5 nor Tool=0.5") from None
+        if not separator:
+            if len(values) > 1:
+                raise typer.BadParameter("one threshold for all tools excludes others")
+            return threshold
+        by_tool[tool] = threshold
+    return by_tool
+
+
+def _stats(directory: RunDir) -> Stats:
+    return collect_stats(
+        directory.finished_unit_files(), directory.done_marks(), directory.config()
+    )
+
+
+def _say(outcome: Outcome, run: Path) -> None:
+    if outcome.units_done == 0:
+        stdout.print(
+            f"{run}: all {outcome.units_before} units are done already; no model work to do"
+        )
+        return
+    continued = f" ({outcome.units_before} were done before)" if outcome.units_before else ""
+    stdout.print(
+        f"{run}: {outcome.documents_done} documents in {outcome.units_done} units{continued}, "
+        f"{outcome.seconds:.0f} s"
+    )
+
+
+def _say_built(summary: BuildSummary, run: Path) -> None:
+    stdout.print(
+        f"{run / 'dataset'}: C* of {summary.documents} documents with {summary.calls} calls "
+        f"({summary.tokens} tokens); {run / 'dataset_plain'}: the same without calls "
+        f"({summary.tokens_plain} tokens)"
+    )
+
+
+def main() -> None:
+    app_ingest(app)
+    run_app(app)

@@ -1,0 +1,64 @@
+"""What a run would cost, counted before anything is started."""
+
+from pathlib import Path
+
+from rich.table import Table
+from tools.prompt import render
+
+from pipeline.config import RunConfig
+from pipeline.engines.load import describe_model
+from pipeline.method import resolve_method
+from pipeline.prepare import prepare
+from pipeline.reading import read_rows
+from pipeline.tokens import TokenCodec
+from pipeline.units import plan_units
+
+_SAMPLED_UNITS = 8
+
+
+def plan_table(config: RunConfig) -> Table:
+    """Units, documents, and for each tool the documents offered and the tokens of P and S.
+
+    Tokens are counted on a few units spread over the input and scaled up. S is an upper bound:
+    every document uses all k positions, m samples and max_new_tokens. L depends on what is
+    sampled; `preview` shows it.
+
+    Raises:
+        ConfigError, InputError: as `annotate` would.
+    """
+    units = plan_units(config.input, config.unit_documents)
+    codec = TokenCodec.load(config.model.path, revision=config.model.revision)
+    method = resolve_method(config, codec, context=describe_model(config.model).max_len)
+    documents = sum(unit.num_documents for unit in units)
+    looked_at = units[:: max(1, len(units) // _SAMPLED_UNITS)]
+    offered = dict.fromkeys(method.tools, 0)
+    prefill = dict.fromkeys(method.tools, 0)
+    sample_size = 0
+    for unit in looked_at:
+        rows = prepare(
+            read_rows(Path(unit.file), unit.row_start, unit.num_documents),
+            unit.unit_id,
+            method,
+            codec,
+        ).to_pylist()
+        sample_size += unit.num_documents
+        for row in rows:
+            for offer in row["offers"]:
+                prompt = render(method[offer["tool"]].template, row["text"].strip())
+                offered[offer["tool"]] += 1
+                prefill[offer["tool"]] += codec.count(prompt) + len(row["input_ids"])
+    scale = documents / sample_size
+    table = Table(
+        title=f"{documents:,} documents in {len(units):,} units",
+        title_justify="left",
+        caption=f"from {sample_size:,} documents; documents over "
+        f"{method.max_document_tokens} tokens are split",
+        caption_justify="left",
+    )
+    for heading in ("tool", "documents offered", "P tokens", "S tokens, at most"):
+        table.add_column(heading, justify="left" if heading == "tool" else "right")
+    for name, tool in method.tools.items():
+        sampled = offered[name] * tool.k * tool.m * method.sampling.max_new_tokens
+        counts = (offered[name], prefill[name], sampled)
+        table.add_row(name, *(f"{round(count * scale):,}" for count in counts))
+    return table
