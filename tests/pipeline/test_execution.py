@@ -1,0 +1,63 @@
+import datetime as dt
+
+import pyarrow as pa
+import pytest
+
+from pipeline.execution import cap_result, check_answers, distinct_requests
+from pipeline.schemas import IN_FLIGHT
+from tools.base import ContractError, ToolRequest, ToolResult
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+def unit_with_calls(calls_of_rows: list[list[tuple[str, str]]], dates: list[dt.date]) -> pa.Table:
+    rows = [
+        {
+            "unit_id": "u", "trace": "{}", "doc_id": str(number), "part": 0, "text": "x",
+            "url": None, "date": date, "language": None, "dropped": None, "input_ids": [1],
+            "offers": [], "positions": [],
+            "calls": [{"tool": tool, "input": text} for tool, text in calls],
+        }
+        for number, (calls, date) in enumerate(zip(calls_of_rows, dates, strict=True))
+    ]  # fmt: skip
+    return pa.Table.from_pylist(rows, schema=IN_FLIGHT)
+
+
+def test_a_tool_is_asked_once_for_equal_calls_of_one_date() -> None:
+    day, other = dt.date(2021, 3, 9), dt.date(2021, 3, 10)
+    unit = unit_with_calls(
+        [[("Calendar", ""), ("Calculator", "1 + 1")], [("Calendar", "")], [("Calendar", "")]],
+        [day, day, other],
+    )
+    assert distinct_requests(unit) == {
+        "Calendar": [ToolRequest(input="", date=day), ToolRequest(input="", date=other)],
+        "Calculator": [ToolRequest(input="1 + 1", date=day)],
+    }
+
+
+def test_a_short_result_is_left_alone() -> None:
+    assert cap_result("One two. Three four.", words, 4) == "One two. Three four."
+
+
+def test_a_long_result_ends_at_the_last_sentence_that_fits() -> None:
+    assert cap_result("One two. Three four. Five six.", words, 5) == "One two. Three four."
+
+
+def test_a_result_without_a_fitting_sentence_ends_at_a_word() -> None:
+    assert cap_result("one two three four five.", words, 3) == "one two three"
+
+
+def test_a_result_of_one_long_word_is_cut_inside_it() -> None:
+    assert cap_result("abcdefghij", len, 4) == "abcd"
+
+
+def test_a_result_of_which_nothing_fits_is_empty() -> None:
+    assert cap_result("abc", lambda text: 9, 4) == ""
+
+
+def test_a_tool_that_answers_too_little_breaks_its_contract() -> None:
+    request = ToolRequest(input="1 + 1")
+    with pytest.raises(ContractError, match=r"Calculator.*got 1 results, expected 2"):
+        check_answers("Calculator", [request, ToolRequest(input="2")], [ToolResult.ok("2")])
