@@ -1,0 +1,60 @@
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline.atomic import write_atomically, write_text_atomically
+from tools.base import OutputError
+
+
+def test_a_failing_writer_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_text_atomically(path, "first")
+
+    def fail(temporary: Path) -> None:
+        temporary.write_text("half")
+        raise OSError(5, "Input/output error")
+
+    with pytest.raises(OutputError, match="Input/output error"):
+        write_atomically(path, fail)
+    assert path.read_text() == "first"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_what_a_killed_writer_left_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    (tmp_path / ".file.tmp").write_text("half a fi")
+    write_text_atomically(path, "whole")
+    assert path.read_text() == "whole"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 KiB, mounted for one test."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("this system does not let root mount a tmpfs")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_full_disk_is_one_clear_line_and_keeps_the_finished(small_disk: Path) -> None:
+    finished = small_disk / "finished"
+    write_text_atomically(finished, "finished")
+    with pytest.raises(OutputError, match=r"big: cannot write: No space left on device"):
+        write_text_atomically(small_disk / "big", "x" * 200_000)
+    assert finished.read_text() == "finished"
+    assert os.listdir(small_disk) == ["finished"]
+
+
+def test_a_directory_in_the_way_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "file").mkdir()
+    with pytest.raises(OutputError, match="Is a directory"):
+        write_text_atomically(tmp_path / "file", "text")
