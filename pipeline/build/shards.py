@@ -1,0 +1,112 @@
+"""Dataset directories that appear whole or not at all."""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.schemas import DATASET
+from tools.base import OutputError
+
+SHARD_ROWS = 10_000
+_GROUP_ROWS = 500  # bounds the documents held in memory
+_BUILDING = ".building"  # new directories grow in here
+_REPLACED = ".replaced"  # and the ones they replace die in here
+
+
+class ShardWriter:
+    """Writes DATASET rows to part-00000.parquet, part-00001.parquet, ... of a directory.
+
+    Every shard but the last has exactly `shard_rows` rows; the same rows give the same bytes.
+    No rows give one empty shard.
+    """
+
+    def __init__(self, directory: Path, shard_rows: int) -> None:
+        directory.mkdir(parents=True)
+        self._directory, self._shard_rows = directory, shard_rows
+        self._num_shards, self._rows_in_shard = 0, 0
+        self._waiting: list[dict[str, Any]] = []
+        self._shard = self._next_shard()
+
+    def add(self, row: dict[str, Any]) -> None:
+        if self._rows_in_shard == self._shard_rows:
+            self.close()
+            self._shard, self._rows_in_shard = self._next_shard(), 0
+        self._waiting.append(row)
+        self._rows_in_shard += 1
+        if len(self._waiting) == _GROUP_ROWS:
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        self._shard.close()
+        _sync(self._path)
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self._shard.write_table(pa.Table.from_pylist(self._waiting, schema=DATASET))
+            self._waiting = []
+
+    def _next_shard(self) -> pq.ParquetWriter:
+        self._path = self._directory / f"part-{self._num_shards:05d}.parquet"
+        self._num_shards += 1
+        return pq.ParquetWriter(self._path, DATASET, compression="zstd")
+
+
+@contextmanager
+def replacing(
+    out: Path, names: Sequence[str], *, mark: str, shard_rows: int
+) -> Iterator[list[ShardWriter]]:
+    """A ShardWriter for each directory `out/name`; the old ones stay until all new ones are whole.
+
+    The file `out/mark` is removed before the first directory is swapped, and the caller writes it
+    after the last: while it stands, the directories are whole and of one build. If the block
+    raises, everything is as before.
+
+    Raises:
+        OutputError: the file system refuses (full disk, no permission).
+    """
+    building, replaced = out / _BUILDING, out / _REPLACED
+    try:
+        for leftover in (building, replaced):  # of a build that was killed
+            if leftover.exists():
+                shutil.rmtree(leftover)
+        with ExitStack() as open_writers:
+            yield [
+                open_writers.enter_context(closing(ShardWriter(building / name, shard_rows)))
+                for name in names
+            ]
+        _swap(out, names, mark)
+    except OSError as error:
+        raise OutputError(
+            f"{out}: the dataset cannot be written: {error.strerror or error}; nothing annotated "
+            "is lost, build again when this is mended"
+        ) from None
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def _swap(out: Path, names: Sequence[str], mark: str) -> None:
+    """Moves the new directories to where the old ones stand, and deletes the old ones."""
+    replaced = out / _REPLACED
+    replaced.mkdir()
+    (out / mark).unlink(missing_ok=True)
+    for name in names:
+        if (out / name).exists():
+            (out / name).rename(replaced / name)
+        (out / _BUILDING / name).rename(out / name)
+    _sync(out)
+    shutil.rmtree(replaced)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
