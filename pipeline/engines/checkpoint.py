@@ -1,0 +1,138 @@
+"""A checkpoint in Hugging Face layout: its tokenizer, its weights, and what identifies them.
+
+torch and transformers are imported inside the functions: drivers that only read a tokenizer or
+a fingerprint stay light.
+"""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from tools.base import ConfigError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+_WHOLE_FILE_BYTES = 16 << 20  # smaller files are hashed whole
+_END_BYTES = 1 << 20  # of other weight files the two ends
+_TENSOR_BYTES = 4 << 10  # of each tensor of a larger safetensors file its beginning
+_WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin")
+
+
+def load_tokenizer(path: str, revision: str | None) -> "PreTrainedTokenizerFast":
+    """The fast tokenizer of a checkpoint.
+
+    Raises:
+        ConfigError: the checkpoint is not there or has no fast tokenizer.
+    """
+    from transformers import AutoTokenizer
+
+    check_location(path)
+    try:
+        tokenizer: Any = AutoTokenizer.from_pretrained(path, revision=revision)
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigError(f"{path}: no tokenizer: {_one_line(error)}") from None
+    if not tokenizer.is_fast:
+        raise ConfigError(
+            f"{path}: {type(tokenizer).__name__} is not a fast tokenizer; convert it "
+            "(tokenizer.json)"
+        )
+    return cast("PreTrainedTokenizerFast", tokenizer)
+
+
+def load_model(path: str, revision: str | None, dtype: str) -> "PreTrainedModel":
+    """The causal language model of a checkpoint in `dtype`, in evaluation mode, on the CPU.
+
+    Raises:
+        ConfigError: it is not there, cannot be read, or lacks weights.
+    """
+    import torch
+    import transformers
+    from safetensors import SafetensorError
+
+    check_location(path)
+    transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        # Typed as a model; with output_loading_info it is a pair.
+        loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(
+            path, revision=revision, dtype=getattr(torch, dtype), output_loading_info=True
+        )
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        raise ConfigError(f"{path}: the model cannot be loaded: {_one_line(error)}") from None
+    model, report = loaded
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise ConfigError(f"{path}: {len(missing)} weights are missing, {missing[0]} among them")
+    return cast("PreTrainedModel", model.eval())
+
+
+def weights_id(path: str, revision: str | None) -> str:
+    """What identifies the weights: the commit of a Hub name, a hash of a local directory.
+
+    The hash is cheap for any size: config.json, names, shapes and sizes, and of every tensor a
+    few kilobytes.
+
+    Raises:
+        ConfigError: there is no such checkpoint.
+    """
+    check_location(path)
+    if os.path.isdir(path):
+        return _directory_hash(Path(path))
+    from transformers import AutoConfig
+
+    try:
+        return str(AutoConfig.from_pretrained(path, revision=revision)._commit_hash)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: no such model: {_one_line(error)}") from None
+
+
+def check_location(path: str) -> None:
+    """Nothing, if `path` is a checkpoint directory or may be a name on the Hub.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if os.path.isdir(path):
+        if not os.path.isfile(os.path.join(path, "config.json")):
+            raise ConfigError(f"{path}: not a model directory: it has no config.json")
+    elif path.count("/") > 1 or path.startswith(("/", ".", "~")) or os.path.exists(path):
+        raise ConfigError(f"{path}: no such model directory")
+
+
+def _directory_hash(directory: Path) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update((directory / "config.json").read_bytes())
+    files = sorted(file for pattern in _WEIGHT_FILES for file in directory.glob(pattern))
+    if not files:
+        raise ConfigError(f"{directory}: no weights: neither *.safetensors nor pytorch_model*.bin")
+    for file in files:
+        size = file.stat().st_size
+        digest.update(f"{file.name}\0{size}\0".encode())
+        with file.open("rb") as stream:
+            for offset, length in _sampled_ranges(stream, size, file):
+                stream.seek(offset)
+                digest.update(stream.read(length))
+    return f"blake2b:{digest.hexdigest()}"
+
+
+def _sampled_ranges(stream: BinaryIO, size: int, file: Path) -> list[tuple[int, int]]:
+    """(offset, length) of the parts of a weight file that enter its hash."""
+    if size <= _WHOLE_FILE_BYTES:
+        return [(0, size)]
+    # The end of a .bin file is the directory of a zip archive: it has every tensor's checksum.
+    ends = [(0, _END_BYTES), (size - _END_BYTES, _END_BYTES)]
+    if file.suffix != ".safetensors":
+        return ends
+    header_bytes = int.from_bytes(stream.read(8), "little")
+    if header_bytes > size:
+        raise ConfigError(f"{file}: not a safetensors file")
+    header = json.loads(stream.read(header_bytes))
+    starts = sorted(t["data_offsets"][0] for name, t in header.items() if name != "__metadata__")
+    data = 8 + header_bytes
+    return [(0, data), *((data + start, _TENSOR_BYTES) for start in starts), *ends]
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())
