@@ -10,7 +10,7 @@ from tools.registry import build_tool
 
 from pipeline.atomic import write_text_atomically
 from pipeline.config import RunConfig
-from pipeline.engines.load import describe_model
+from pipeline.engines.describe import describe_model
 from pipeline.fingerprint import changes, digest, fingerprint_of, package_versions
 from pipeline.graph import run_graph, start_pools, wait_for_engines
 from pipeline.method import Method, resolve_method

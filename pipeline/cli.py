@@ -11,7 +11,8 @@ from pipeline.build.dataset import BUILD_MARK, build
 from pipeline.build.summary import BuildSummary
 from pipeline.commandline import run_app, stdout
 from pipeline.config import load_config
-from pipeline.ingest.command import app_ingest
+from pipeline.ingest.command import DEFAULT_MAX_BYTES, ingest
+from pipeline.ingest.sources import SourceFormat
 from pipeline.inspect_run import inspect_table, summary_table, top_calls_table
 from pipeline.plan import plan_table
 from pipeline.preview import preview
@@ -31,6 +32,31 @@ app = typer.Typer(
 
 Config = Annotated[Path, typer.Argument(help="A run configuration (YAML).")]
 Run = Annotated[Path, typer.Argument(help="A run directory.")]
+
+
+@app.command("ingest")
+def ingest_command(
+    inputs: Annotated[list[Path], typer.Argument(help="Files, or directories of them.")],
+    out: Annotated[Path, typer.Option(help="Directory for the DOCUMENTS Parquet.")],
+    source_format: Annotated[
+        SourceFormat | None, typer.Option("--format", help="Instead of detecting it by file.")
+    ] = None,
+    max_bytes: Annotated[
+        int, typer.Option(help="Reject documents of more bytes.")
+    ] = DEFAULT_MAX_BYTES,
+    allow_truncated: Annotated[
+        bool, typer.Option(help="Accept gzip files that end before their end.")
+    ] = False,
+) -> None:
+    """Turn CCNet, RedPajama-V2, C4-like JSONL, WET or Parquet into DOCUMENTS Parquet."""
+    ingest(
+        inputs,
+        out,
+        source_format=source_format,
+        max_bytes=max_bytes,
+        allow_truncated=allow_truncated,
+        console=stdout,
+    )
 
 
 @app.command("annotate")
@@ -181,5 +207,4 @@ def _say_built(summary: BuildSummary, run: Path) -> None:
 
 
 def main() -> None:
-    app_ingest(app)
     run_app(app)

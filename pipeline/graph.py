@@ -27,6 +27,7 @@ from tools.actors import ToolActor
 
 _STAGE_CPUS = 0.25  # stages wait for actors most of the time
 _REPLICAS_PER_STAGE_ACTOR = 8
+_UNITS_PER_REPLICA = 2  # one is worked on, one waits
 _UNITS_PER_WAVE = 2_000  # bounds what the driver holds; engines live through all waves
 
 
@@ -82,41 +83,33 @@ def run_graph(
 def graph(units: Sequence[Unit], config: RunConfig, method: Method, pools: Pools) -> Dataset:
     """read -> sample -> execute -> score, one block per unit."""
     model = (config.model.path, config.model.revision)
-    lm_stage = {
-        "compute": _pool(config.engine.replicas, units_in_flight=2),
-        "batch_size": None,
-        "batch_format": "pyarrow",
-        "num_cpus": _STAGE_CPUS,
-    }
-    return (
-        ray.data.from_items([asdict(unit) for unit in units], override_num_blocks=len(units))
-        .map_batches(
-            ReadStage,
-            fn_constructor_args=(*model, method),
-            **(lm_stage | {"compute": _pool(config.engine.replicas, units_in_flight=1)}),
-        )
-        .map_batches(
-            LMStage, fn_constructor_args=("sample", pools.language_models, method), **lm_stage
-        )
-        .map_batches(
-            ExecuteStage,
-            fn_constructor_args=(pools.tools, *model, method.max_result_tokens),
-            **lm_stage,
-        )
-        .map_batches(
-            LMStage, fn_constructor_args=("score", pools.language_models, method), **lm_stage
-        )
+    lms, replicas = pools.language_models, config.engine.replicas
+    units_of_work = ray.data.from_items(
+        [asdict(unit) for unit in units], override_num_blocks=len(units)
     )
+    documents = _stage(units_of_work, replicas, ReadStage, *model, method)
+    sampled = _stage(documents, replicas, LMStage, "sample", lms, method)
+    executed = _stage(
+        sampled, replicas, ExecuteStage, pools.tools, *model, method.max_result_tokens
+    )
+    return _stage(executed, replicas, LMStage, "score", lms, method)
 
 
-def _pool(replicas: int, *, units_in_flight: int) -> ActorPoolStrategy:
-    """A fixed pool of stage actors that together hold `units_in_flight` units a replica."""
+def _stage(rows: Dataset, replicas: int, stage: Any, *arguments: Any) -> Dataset:
+    """`rows` through a fixed pool of `stage` actors that together hold two units a replica."""
     size = math.ceil(replicas / _REPLICAS_PER_STAGE_ACTOR)
-    in_flight = units_in_flight * math.ceil(replicas / size)
-    return ActorPoolStrategy(
-        size=size,
-        max_tasks_in_flight_per_actor=in_flight,
-        max_concurrent_calls_per_actor=in_flight,
+    in_flight = _UNITS_PER_REPLICA * math.ceil(replicas / size)
+    return rows.map_batches(
+        stage,
+        fn_constructor_args=arguments,
+        compute=ActorPoolStrategy(
+            size=size,
+            max_tasks_in_flight_per_actor=in_flight,
+            max_concurrent_calls_per_actor=in_flight,
+        ),
+        batch_size=None,  # a batch is a block is a unit
+        batch_format="pyarrow",
+        num_cpus=_STAGE_CPUS,
     )
 
 

@@ -6,7 +6,7 @@ from rich.table import Table
 from tools.prompt import render
 
 from pipeline.config import RunConfig
-from pipeline.engines.load import describe_model
+from pipeline.engines.describe import describe_model
 from pipeline.method import resolve_method
 from pipeline.prepare import prepare
 from pipeline.reading import read_rows

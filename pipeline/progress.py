@@ -9,6 +9,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -46,7 +47,7 @@ def unit_progress(run: RunDir, todo: Sequence[Unit], console: Console) -> Iterat
 
 
 def _watch(
-    run: RunDir, todo: Sequence[Unit], progress: Progress, task: int, stop: threading.Event
+    run: RunDir, todo: Sequence[Unit], progress: Progress, task: TaskID, stop: threading.Event
 ) -> None:
     waiting = {unit.unit_id: unit.num_documents for unit in todo}
     while True:

@@ -1,0 +1,49 @@
+"""Runs of a few demo documents by the real command line, each in a Ray of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import yaml
+
+ROOT = Path(__file__).parents[2]
+DEMO = ROOT / "pipeline" / "demo"
+
+
+def demo_config(directory: Path, num_documents: int, **changes: Any) -> Path:
+    """A configuration of the demo over its first documents, with paths that work anywhere."""
+    documents = directory / "documents.parquet"
+    if not documents.exists():
+        table = pq.read_table(DEMO / "documents.parquet").slice(0, num_documents)
+        pq.write_table(table, documents)
+    config = yaml.safe_load((ROOT / "pipeline" / "configs" / "demo.yaml").read_text())
+    config |= {"input": str(documents), "unit_documents": 4} | changes
+    path = directory / "config.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def environment(ray_directory: Path) -> dict[str, str]:
+    """Ours, with a private place for Ray's files and colours off."""
+    return os.environ | {"RAY_TMPDIR": str(ray_directory), "NO_COLOR": "1", "COLUMNS": "200"}
+
+
+def pipeline(
+    *arguments: object, ray_directory: Path, check: bool = True
+) -> subprocess.CompletedProcess[str]:
+    """`python -m pipeline ARGUMENTS` from the root of the repository."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pipeline", *map(str, arguments)],
+        cwd=ROOT, env=environment(ray_directory), capture_output=True, text=True, timeout=540,
+    )  # fmt: skip
+    if check and done.returncode != 0:
+        raise AssertionError(f"exit {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done
+
+
+def unit_bytes(run: Path) -> dict[str, bytes]:
+    """Every unit file of a run by name."""
+    return {path.name: path.read_bytes() for path in sorted((run / "units").glob("*.parquet"))}
