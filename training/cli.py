@@ -1,0 +1,101 @@
+"""The command line of the training room: python -m training."""
+
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from tools.base import ConfigError, ToolformerError
+
+app = typer.Typer(
+    help="The demo model and its world; finetuning and evaluation.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+_PROMPTS = Path("pipeline/configs/demo_prompts")
+_DEMO = Path("pipeline/demo")
+PromptsOption = Annotated[
+    Path, typer.Option(help="Folder with one prompt TOOL.txt per tool.", show_default=True)
+]
+
+
+@app.callback()
+def _log_to_stderr() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+
+
+@app.command()
+def world(
+    out: Annotated[Path, typer.Option(help="Folder for the documents and the encyclopedia.")],
+) -> None:
+    """Write the demo documents and encyclopedia; the same bytes every time."""
+    from training.world.corpus import held_out_corpus, write_corpus
+
+    corpus = held_out_corpus()
+    write_corpus(out, corpus)
+    Console().print(
+        f"{len(corpus.documents)} documents, {len(corpus.world.entities)} pages in {out}"
+    )
+
+
+@app.command()
+def pretrain(
+    out: Annotated[Path, typer.Option(help="Folder for the model, tokenizer and model card.")],
+    steps: Annotated[int | None, typer.Option(min=1, help="Optimiser steps.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of data and weights.")] = 0,
+    prompts: PromptsOption = _PROMPTS,
+) -> None:
+    """Train the demo model on the synthetic world, on a CPU."""
+    from training.pretrain import PretrainSettings
+    from training.pretrain import pretrain as run
+
+    defaults = PretrainSettings(seed=seed)
+    settings = defaults if steps is None else PretrainSettings(seed=seed, steps=steps)
+    run(out, read_prompts(prompts), settings)
+
+
+@app.command("measure-demo")
+def measure_demo(
+    model: Annotated[Path, typer.Option(help="Folder of the model.")] = _DEMO / "model",
+    documents: Annotated[int, typer.Option(min=1, help="Held-out documents to measure on.")] = 240,
+    seed: Annotated[int, typer.Option(help="Seed of the documents; 0 gives the demo's.")] = 0,
+    prompts: PromptsOption = _PROMPTS,
+) -> None:
+    """Measure positions, arguments and gains of a model on held-out documents."""
+    from training.world.corpus import held_out_corpus
+    from training.world.measure import figures_table, load_meter
+
+    corpus = held_out_corpus(seed=seed, num_documents=documents)
+    figures = load_meter(model, read_prompts(prompts)).measure(corpus.documents)
+    Console().print(figures_table(figures))
+
+
+def read_prompts(folder: Path) -> dict[str, str]:
+    """The prompt of every demo tool.
+
+    Raises ConfigError where a file is missing or does not hold {x} exactly once.
+    """
+    from training.world.examples import TOOLS
+
+    prompts = {}
+    for tool in TOOLS:
+        path = folder / f"{tool}.txt"
+        if not path.is_file():
+            raise ConfigError(f"{path}: no such prompt; name the folder with --prompts")
+        prompts[tool] = path.read_text(encoding="utf-8")
+        if prompts[tool].count("{x}") != 1:
+            raise ConfigError(f"{path}: a prompt holds {{x}} exactly once")
+    return prompts
+
+
+def main() -> None:
+    """Runs the command line; errors meant for users are one line on stderr."""
+    try:
+        app()
+    except ToolformerError as error:
+        Console(stderr=True).print(f"error: {error}", style="red", markup=False, soft_wrap=True)
+        sys.exit(1)

@@ -1,0 +1,162 @@
+"""Pretraining of the demo model: a small GPT-J on the synthetic world, seeded, on a CPU."""
+
+import logging
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import torch
+from torch.utils.data import Dataset
+from transformers import (
+    GPTJConfig,
+    GPTJForCausalLM,
+    PreTrainedTokenizerFast,
+    Trainer,
+    TrainingArguments,
+    set_seed,
+)
+
+from training.world.examples import IGNORED, Example, ExampleSource, tokenizer_corpus
+from training.world.tokenizer import VOCAB_SIZE, train_tokenizer
+
+log = logging.getLogger(__name__)
+
+_TOKENIZER_DOCUMENTS = 4000
+_BUCKET = 512  # examples sorted together, so that a batch holds similar lengths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PretrainSettings:
+    """The defaults are those of the committed demo model."""
+
+    seed: int = 0
+    steps: int = 2000
+    tokens_per_batch: int = 3072  # padding included
+    learning_rate: float = 2e-3
+    warmup_share: float = 0.04
+    threads: int = 2
+
+
+def model_config(tokenizer: PreTrainedTokenizerFast) -> GPTJConfig:
+    """2.2 M parameters: 4 layers * 12 * 192^2 = 1.8 M, two embeddings of 1024 * 192 = 0.4 M."""
+    return GPTJConfig(
+        vocab_size=VOCAB_SIZE,
+        n_positions=1024,
+        n_embd=192,
+        n_layer=4,
+        n_head=6,
+        rotary_dim=16,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        tie_word_embeddings=False,
+        use_cache=False,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+
+
+def token_batches(
+    source: ExampleSource, *, count: int, tokens_per_batch: int, seed: int
+) -> list[list[Example]]:
+    """`count` batches of similar lengths, at most `tokens_per_batch` tokens with padding."""
+    rng = random.Random(f"batches {seed}")
+    batches: list[list[Example]] = []
+    stream = iter(source)
+    while len(batches) < count:
+        bucket = sorted(islice(stream, _BUCKET), key=lambda example: len(example.input_ids))
+        cut: list[list[Example]] = [[]]
+        for example in bucket:
+            if (len(cut[-1]) + 1) * len(example.input_ids) > tokens_per_batch:
+                cut.append([])
+            cut[-1].append(example)
+        rng.shuffle(cut)
+        batches += [batch for batch in cut if batch]
+    return batches[:count]
+
+
+class BatchDataset(Dataset[list[Example]]):
+    """One element is one whole batch."""
+
+    def __init__(self, batches: Sequence[list[Example]]) -> None:
+        self._batches = batches
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __getitem__(self, index: int) -> list[Example]:
+        return self._batches[index]
+
+
+@dataclass(frozen=True, slots=True)
+class Collator:
+    """Pads a batch on the right: causal attention never looks there."""
+
+    pad_token_id: int
+
+    def __call__(self, batches: list[list[Example]]) -> dict[str, torch.Tensor]:
+        (batch,) = batches
+        width = max(len(example.input_ids) for example in batch)
+        input_ids_BT = torch.full((len(batch), width), self.pad_token_id)
+        labels_BT = torch.full((len(batch), width), IGNORED)
+        for row, example in enumerate(batch):
+            input_ids_BT[row, : len(example.input_ids)] = torch.tensor(example.input_ids)
+            labels_BT[row, : len(example.labels)] = torch.tensor(example.labels)
+        return {"input_ids": input_ids_BT, "labels": labels_BT}
+
+
+def make_tokenizer(prompts: Mapping[str, str], seed: int) -> PreTrainedTokenizerFast:
+    """The tokenizer of the training world."""
+    rng = random.Random(f"tokenizer {seed}")
+    return train_tokenizer(tokenizer_corpus(prompts, rng, _TOKENIZER_DOCUMENTS))
+
+
+def pretrain(out: Path, prompts: Mapping[str, str], settings: PretrainSettings) -> None:
+    """Trains tokenizer and model and writes both to `out`, loadable by the Auto classes."""
+    torch.set_num_threads(settings.threads)
+    set_seed(settings.seed)
+    tokenizer = make_tokenizer(prompts, settings.seed)
+    source = ExampleSource(tokenizer, prompts, settings.seed)
+    batches = token_batches(
+        source,
+        count=settings.steps,
+        tokens_per_batch=settings.tokens_per_batch,
+        seed=settings.seed,
+    )
+    num_tokens = sum(len(example.input_ids) for batch in batches for example in batch)
+    model = GPTJForCausalLM(model_config(tokenizer))  # type: ignore[no-untyped-call]
+    log.info("%d steps, %d tokens, %d parameters", len(batches), num_tokens, model.num_parameters())
+    trainer = Trainer(
+        model=model,
+        args=_arguments(out, settings),
+        train_dataset=BatchDataset(batches),
+        data_collator=Collator(tokenizer.pad_token_id),
+    )
+    trainer.train()
+    model.save_pretrained(out)
+    tokenizer.save_pretrained(out)
+
+
+def _arguments(out: Path, settings: PretrainSettings) -> TrainingArguments:
+    return TrainingArguments(
+        output_dir=str(out),
+        per_device_train_batch_size=1,
+        max_steps=settings.steps,
+        learning_rate=settings.learning_rate,
+        warmup_steps=max(1, round(settings.warmup_share * settings.steps)),
+        lr_scheduler_type="cosine_with_min_lr",
+        lr_scheduler_kwargs={"min_lr_rate": 0.05},
+        adam_beta2=0.98,
+        weight_decay=0.05,
+        max_grad_norm=1.0,
+        logging_steps=max(1, settings.steps // 60),
+        save_strategy="no",
+        report_to="none",
+        use_cpu=True,
+        seed=settings.seed,
+        dataloader_pin_memory=False,
+        disable_tqdm=False,
+    )

@@ -1,0 +1,1 @@
+"""The invented world: names, sentences, documents and an encyclopedia, all from a seed."""

@@ -1,0 +1,68 @@
+"""The embedded demo data: held-out documents and the encyclopedia that knows their facts."""
+
+import json
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.schemas import DOCUMENTS
+from training.world.document import Document, draw_document
+from training.world.encyclopedia import World, kilt_record
+from training.world.names import Names
+
+DOCUMENTS_FILE = "documents.parquet"
+ENCYCLOPEDIA_FILE = "encyclopedia.jsonl"
+NUM_DOCUMENTS = 240
+_NUM_PAGES = 320
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOut:
+    """Documents of the held-out world and the encyclopedia they draw their facts from."""
+
+    world: World
+    documents: tuple[Document, ...]
+
+
+def held_out_corpus(*, seed: int = 0, num_documents: int = NUM_DOCUMENTS) -> HeldOut:
+    """Documents with names, numbers, days and surface forms that training never sees.
+
+    Seed 0 is the demo; other seeds give other documents to measure on.
+    """
+    rng = random.Random(f"held out {seed}")
+    names = Names(held_out=True)
+    world = World(names, _NUM_PAGES, rng)
+    documents = tuple(draw_document(world, names, rng) for _ in range(num_documents))
+    return HeldOut(world=world, documents=documents)
+
+
+def documents_table(documents: tuple[Document, ...]) -> pa.Table:
+    """The documents in the schema of the pipeline's input."""
+    rows = [
+        {
+            "doc_id": f"demo-{number:04d}",
+            "text": document.text,
+            "url": document.url,
+            "title": document.title,
+            "date_download": document.date_download.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "language": "en",
+            "language_score": None,
+            "source_domain": document.url.split("/")[2],
+        }
+        for number, document in enumerate(documents)
+    ]
+    return pa.Table.from_pylist(rows, schema=DOCUMENTS)
+
+
+def write_corpus(out: Path, corpus: HeldOut) -> None:
+    """Writes the documents as Parquet and the encyclopedia as KILT JSON lines."""
+    out.mkdir(parents=True, exist_ok=True)
+    pq.write_table(documents_table(corpus.documents), out / DOCUMENTS_FILE, compression="zstd")
+    lines = [
+        json.dumps(kilt_record(entity, number), ensure_ascii=False)
+        for number, entity in enumerate(corpus.world.entities)
+    ]
+    (out / ENCYCLOPEDIA_FILE).write_text("\n".join(lines) + "\n", encoding="utf-8")
