@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.tokens import TokenCodec
+from pipeline.tokens import TokenCodec, stripped_span
 from tools.base import ContractError
 from tools.calls import ApiCall, pieces_with_result
 
@@ -111,8 +111,14 @@ def check(document: AugmentedDocument) -> None:
 def _check_tokens(
     source: SourceDocument, text: str, input_ids: NDArray[np.int32], codec: TokenCodec
 ) -> None:
-    """Nothing, if the tokens spell " " + text.strip(); a ContractError otherwise."""
-    if b"".join(codec.token_bytes(input_ids)) != (" " + text.strip()).encode():
+    """Nothing, if the tokens spell a space and `text` without the white space around the source.
+
+    Raises:
+        ContractError: otherwise.
+    """
+    start, end = stripped_span(source.text)
+    stripped = text[start : len(text) - (len(source.text) - end)]
+    if b"".join(codec.token_bytes(input_ids)) != (" " + stripped).encode():
         raise ContractError(
             stage="build",
             doc_id=source.doc_id,

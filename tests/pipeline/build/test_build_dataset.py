@@ -226,6 +226,13 @@ def test_of_equal_gains_at_a_position_the_first_input_is_kept(tmp_path: Path) ->
     assert built(tmp_path)[0]["text"] == "x is [Calculator(1 + 1) -> 2] 2"
 
 
+def test_a_call_can_stand_between_the_first_space_and_the_first_word(tmp_path: Path) -> None:
+    calls = [candidate("Calendar", 1, "", "Monday", plus=1.0)]
+    unit = write_unit(tmp_path / "0.parquet", [row("a", "x is 2", calls)])
+    build([unit], run_config(), byte_codec(), tmp_path)
+    assert built(tmp_path)[0]["text"] == " [Calendar() -> Monday]x is 2"
+
+
 def test_white_space_around_the_source_survives(tmp_path: Path) -> None:
     calls = [candidate("Calendar", 0, "", "Monday", plus=1.0)]
     unit = write_unit(tmp_path / "0.parquet", [row("a", "\n x is 2 \n\n", calls)])

@@ -1,0 +1,134 @@
+"""The page: complete, self-contained, and safe against the text it shows."""
+
+import json
+import re
+from dataclasses import asdict
+from html.parser import HTMLParser
+from pathlib import Path
+
+from pipeline.build import build
+from pipeline.report import collect_stats, write_report
+from pipeline.report.plots import gain_histogram_svg
+from pipeline.report.stats import BIN_EDGES, GainHistogram
+from tests.pipeline.build.scored_units import (
+    byte_codec,
+    candidate,
+    row,
+    run_config,
+    two_units,
+    write_unit,
+)
+
+HOSTILE = "</p><script>alert('x')</script><img src=x onerror=alert(1)> & so on"
+
+
+class Elements(HTMLParser):
+    """Tags, attributes, and text of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        self.text += " " if tag in ("td", "span", "p") else ""
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def report(directory: Path, unit_files: list[Path]) -> str:
+    config = run_config()
+    stats = collect_stats(unit_files, [], config)
+    page = write_report(directory / "report", stats, config, unit_files)
+    assert page == directory / "report" / "index.html"
+    return page.read_text(encoding="utf-8")
+
+
+def test_the_page_refers_to_nothing_outside_itself(tmp_path: Path) -> None:
+    page = report(tmp_path, two_units(tmp_path / "units"))
+    elements = Elements(page)
+    assert not {"script", "link", "img", "iframe", "object", "embed"} & set(elements.tags)
+    assert not {"src", "href", "xlink:href", "srcset"} & {name for name, _ in elements.attributes}
+    assert not re.search(r"url\(|@import|https?:", page)
+
+
+def test_hostile_text_is_shown_and_not_run(tmp_path: Path) -> None:
+    calls = [candidate("Calculator", 9, HOSTILE, HOSTILE, plus=1.0)]
+    unit = write_unit(tmp_path / "0.parquet", [row(f"doc {HOSTILE}", HOSTILE, calls)])
+    page = report(tmp_path, [unit])
+    elements = Elements(page)
+    assert not {"script", "img"} & set(elements.tags)
+    assert "onerror" not in {name for name, _ in elements.attributes}
+    assert f"[Calculator({HOSTILE}) -> {HOSTILE}]" in elements.text
+
+
+def test_tools_counts_and_calls_are_on_the_page(tmp_path: Path) -> None:
+    text = Elements(report(tmp_path, two_units(tmp_path / "units"))).text
+    words = " ".join(text.split())
+    assert "5 calls that help, out of 10 that were tried" in words
+    assert "In 2023, 3 + 4 is [Calculator(3 + 4) -> 7] 7." in words
+    assert "< +0.10 dropped" in words
+    assert "empty_text 1" in words
+    assert "2 do not end, 1 do not parse" in words
+
+
+def test_the_table_counts_documents_at_each_threshold(tmp_path: Path) -> None:
+    page = report(tmp_path, two_units(tmp_path / "units"))
+    rows = re.findall(r"<tr><td>(Calculator|Calendar)</td>(.*?)</tr>", page, flags=re.DOTALL)
+    cells = {name: re.findall(r">([\d.,]+)</td>", columns) for name, columns in rows}
+    # offered, at 0.5, 1.0 and 2.0, own tau_f, calls kept
+    assert cells == {
+        "Calculator": ["3", "2", "2", "1", "0.5", "3"],
+        "Calendar": ["1", "1", "1", "1", "1", "2"],
+    }
+
+
+def test_a_built_run_shows_its_dataset(tmp_path: Path) -> None:
+    files, config = two_units(tmp_path / "units"), run_config()
+    summary = build(files, config, byte_codec(), tmp_path)
+    stats = collect_stats(files, [], config)
+    page = write_report(tmp_path / "report", stats, config, files, build=asdict(summary))
+    words = " ".join(Elements(page.read_text(encoding="utf-8")).text.split())
+    assert "2 documents in C*, 4 calls" in words
+
+
+def test_a_run_without_documents_has_a_page(tmp_path: Path) -> None:
+    text = Elements(report(tmp_path, [])).text
+    assert "0 calls that help, out of 0 that were tried" in text
+    assert "No call was scored." in text
+
+
+def test_stats_json_is_what_was_counted(tmp_path: Path) -> None:
+    files, config = two_units(tmp_path / "units"), run_config()
+    stats = collect_stats(files, [], config)
+    write_report(tmp_path / "report", stats, config, files)
+    saved = json.loads((tmp_path / "report" / "stats.json").read_text())
+    assert saved == asdict(stats)
+    assert saved["tools"]["Calculator"]["kept"] == 3
+    assert sorted(path.name for path in (tmp_path / "report").iterdir()) == [
+        "index.html",
+        "stats.json",
+    ]
+
+
+def test_bars_at_tau_f_and_above_are_marked_as_kept() -> None:
+    counts = [0] * (len(BIN_EDGES) - 1)
+    at = {edge: index for index, edge in enumerate(BIN_EDGES.tolist())}
+    counts[at[0.25]], counts[at[0.5]], counts[at[2.0]] = 4, 3, 1
+    bounds = [0] * len(counts)
+    bounds[at[-1.0]] = 2
+    histogram = GainHistogram(edges=BIN_EDGES.tolist(), counts=counts, bound_counts=bounds)
+    svg = gain_histogram_svg(histogram, 0.5, label='a "label" <here>')
+    bars = re.findall(r'<rect class="(\w+)"[^>]*><title>([^<]*)</title>', svg)
+    assert bars == [
+        ("bound", "at most -1 to -0.75 nats: 2 calls"),
+        ("below", "0.25 to 0.5 nats: 4 calls"),
+        ("kept", "0.5 to 0.75 nats: 3 calls"),
+        ("kept", "2 to 2.25 nats: 1 calls"),
+    ]
+    assert 'aria-label="a &#34;label&#34; &lt;here&gt;"' in svg
