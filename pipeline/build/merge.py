@@ -118,7 +118,7 @@ def _check_tokens(
     """
     start, end = stripped_span(source.text)
     stripped = text[start : len(text) - (len(source.text) - end)]
-    if b"".join(codec.token_bytes(input_ids)) != (" " + stripped).encode():
+    if b"".join(codec.token_bytes(input_ids.tolist())) != (" " + stripped).encode():
         raise ContractError(
             stage="build",
             doc_id=source.doc_id,

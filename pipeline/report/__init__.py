@@ -1,6 +1,7 @@
 """What a run found, for people: counts (stats.json) and a page (index.html)."""
 
 from pipeline.report.html import write_report
-from pipeline.report.stats import Stats, ToolStats, collect_stats
+from pipeline.report.stats import Stats, collect_stats
+from pipeline.report.tool_stats import ToolStats
 
 __all__ = ["Stats", "ToolStats", "collect_stats", "write_report"]

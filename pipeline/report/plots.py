@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from pipeline.report.stats import GainHistogram
+from pipeline.report.tool_stats import GainHistogram
 
 _WIDTH, _HEIGHT = 640, 230
 # Room for labels that a phone's style sheet makes larger.

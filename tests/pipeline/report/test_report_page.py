@@ -9,7 +9,7 @@ from pathlib import Path
 from pipeline.build import build
 from pipeline.report import collect_stats, write_report
 from pipeline.report.plots import gain_histogram_svg
-from pipeline.report.stats import BIN_EDGES, GainHistogram
+from pipeline.report.tool_stats import BIN_EDGES, GainHistogram
 from tests.pipeline.build.scored_units import (
     byte_codec,
     candidate,
