@@ -7,17 +7,19 @@ a fingerprint stay light.
 import hashlib
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from tools.base import ConfigError
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 _WHOLE_FILE_BYTES = 16 << 20  # smaller files are hashed whole
 _END_BYTES = 1 << 20  # of other weight files the two ends
 _TENSOR_BYTES = 4 << 10  # of each tensor of a larger safetensors file its beginning
+_TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "tokenizer.model")
 _WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin")
 
 
@@ -30,6 +32,9 @@ def load_tokenizer(path: str, revision: str | None) -> "PreTrainedTokenizerFast"
     from transformers import AutoTokenizer
 
     check_location(path)
+    if os.path.isdir(path) and not any((Path(path) / name).is_file() for name in _TOKENIZER_FILES):
+        # transformers would make up a tokenizer without a vocabulary.
+        raise ConfigError(f"{path}: no tokenizer: there is none of {', '.join(_TOKENIZER_FILES)}")
     try:
         tokenizer: Any = AutoTokenizer.from_pretrained(path, revision=revision)
     except (OSError, ValueError, KeyError) as error:
@@ -40,6 +45,41 @@ def load_tokenizer(path: str, revision: str | None) -> "PreTrainedTokenizerFast"
             "(tokenizer.json)"
         )
     return cast("PreTrainedTokenizerFast", tokenizer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointConfig:
+    """What a checkpoint says of its model."""
+
+    context_length: int  # the most tokens of a sequence
+    vocab_size: int
+
+
+def load_config(path: str, revision: str | None) -> CheckpointConfig:
+    """The configuration of a checkpoint; its weights are not read.
+
+    Raises:
+        ConfigError: it is not there, is damaged, or does not say its context length.
+    """
+    config = _hf_config(path, revision).get_text_config()
+    return CheckpointConfig(
+        context_length=context_length(config, path), vocab_size=int(config.vocab_size)
+    )
+
+
+def context_length(config: "PreTrainedConfig", name: str) -> int:
+    """The most tokens of a sequence: no more than a sliding window, within which each sees all.
+
+    Raises:
+        ConfigError: the configuration does not say.
+    """
+    max_len = getattr(config, "max_position_embeddings", None)
+    if not isinstance(max_len, int):
+        raise ConfigError(f"{name}: not supported: its config.json states no context length")
+    if not getattr(config, "use_sliding_window", True):
+        return max_len
+    windows = (getattr(config, key, None) for key in ("sliding_window", "window_size"))
+    return min([max_len, *(window for window in windows if isinstance(window, int))])
 
 
 def load_model(path: str, revision: str | None, dtype: str) -> "PreTrainedModel":
@@ -80,12 +120,7 @@ def weights_id(path: str, revision: str | None) -> str:
     check_location(path)
     if os.path.isdir(path):
         return _directory_hash(Path(path))
-    from transformers import AutoConfig
-
-    try:
-        return str(AutoConfig.from_pretrained(path, revision=revision)._commit_hash)
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: no such model: {_one_line(error)}") from None
+    return str(_hf_config(path, revision)._commit_hash)
 
 
 def check_location(path: str) -> None:
@@ -99,6 +134,16 @@ def check_location(path: str) -> None:
             raise ConfigError(f"{path}: not a model directory: it has no config.json")
     elif path.count("/") > 1 or path.startswith(("/", ".", "~")) or os.path.exists(path):
         raise ConfigError(f"{path}: no such model directory")
+
+
+def _hf_config(path: str, revision: str | None) -> "PreTrainedConfig":
+    from transformers import AutoConfig
+
+    check_location(path)
+    try:
+        return cast("PreTrainedConfig", AutoConfig.from_pretrained(path, revision=revision))
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigError(f"{path}: no usable config.json: {_one_line(error)}") from None
 
 
 def _directory_hash(directory: Path) -> str:

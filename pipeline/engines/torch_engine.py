@@ -75,7 +75,7 @@ class TorchEngine:
         self._usage = EngineUsage(0, 0, 0, 0)
         self.info = EngineInfo(
             name="torch",
-            version=torch.__version__,
+            version=str(torch.__version__),
             dtype=dtype,
             max_len=self._lm.max_len,
             vocab_size=self._lm.vocab_size,

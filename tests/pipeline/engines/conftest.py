@@ -1,0 +1,42 @@
+"""Tiny checkpoints of the three architectures, written once."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import AutoModelForCausalLM
+
+from pipeline.engines.torch_engine import TorchEngine
+from pipeline.tokens import TokenCodec
+from tests.pipeline.slow_reference import SlowReference
+from tests.pipeline.tiny_checkpoints import save_checkpoint
+
+ARCHITECTURES = ("gptj", "gpt2", "llama")
+
+
+@pytest.fixture(scope="session")
+def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Directories by architecture."""
+    return {name: save_checkpoint(tmp_path_factory.mktemp(name), name) for name in ARCHITECTURES}
+
+
+@pytest.fixture(scope="session", params=ARCHITECTURES)
+def checkpoint(request: pytest.FixtureRequest, checkpoints: dict[str, Path]) -> Path:
+    return checkpoints[request.param]
+
+
+@pytest.fixture(scope="session")
+def engine(checkpoint: Path) -> TorchEngine:
+    return TorchEngine(str(checkpoint))
+
+
+@pytest.fixture(scope="session")
+def codec(checkpoint: Path) -> TokenCodec:
+    return TokenCodec.load(str(checkpoint))
+
+
+@pytest.fixture(scope="session")
+def reference(checkpoint: Path, codec: TokenCodec) -> SlowReference:
+    assert codec.bos_id is not None and codec.eos_id is not None
+    model: Any = AutoModelForCausalLM.from_pretrained(checkpoint)
+    return SlowReference(model.eval(), bos_id=codec.bos_id, eos_id=codec.eos_id)

@@ -1,0 +1,56 @@
+import numpy as np
+import torch
+
+from pipeline.engines.drawing import draw, uniform
+
+# Three rows of the distribution (0.5, 0, 0.3, 0.2), scaled by an arbitrary constant.
+LOGITS = torch.log(torch.tensor([[0.5, 0.0, 0.3, 0.2]])).repeat(6, 1) + 7.0
+
+
+def test_a_token_is_the_inverse_of_the_distribution_function() -> None:
+    uniforms = [0.0, 0.499, 0.501, 0.799, 0.801, 1 - 2**-53]
+    tokens = draw(LOGITS, uniforms, temperature=1.0, top_p=1.0)
+    assert tokens.tolist() == [0, 0, 2, 2, 3, 3]
+
+
+def test_top_p_keeps_the_tokens_that_bring_the_sum_to_p() -> None:
+    # 0.5 + 0.3 reach 0.6; the two are renormalised to 0.625 and 0.375.
+    uniforms = [0.0, 0.62, 0.63, 0.9, 0.99, 1 - 2**-53]
+    tokens = draw(LOGITS, uniforms, temperature=1.0, top_p=0.6)
+    assert tokens.tolist() == [0, 0, 2, 2, 2, 2]
+
+
+def test_a_tiny_top_p_keeps_the_most_probable_token() -> None:
+    assert draw(LOGITS, [0.99] * 6, temperature=1.0, top_p=1e-9).tolist() == [0] * 6
+
+
+def test_temperature_two_takes_the_square_root_of_odds() -> None:
+    # sqrt(.5), sqrt(.3), sqrt(.2) = .7071, .5477, .4472, in sum 1.7020: borders .4154 and .7372
+    uniforms = [0.0, 0.415, 0.416, 0.737, 0.738, 0.999]
+    tokens = draw(LOGITS, uniforms, temperature=2.0, top_p=1.0)
+    assert tokens.tolist() == [0, 0, 2, 2, 3, 3]
+
+
+def test_temperature_zero_is_greedy() -> None:
+    assert draw(LOGITS[:2], [0.99, 0.0], temperature=0.0, top_p=1.0).tolist() == [0, 0]
+
+
+def test_an_impossible_token_is_never_drawn() -> None:
+    logits = torch.full((1000, 50), -torch.inf)
+    logits[:, 10:20] = 0.0
+    uniforms = [uniform(seed, 0) for seed in range(1000)]
+    tokens = draw(logits, uniforms, temperature=1.0, top_p=1.0)
+    assert set(tokens.tolist()) == set(range(10, 20))
+
+
+def test_random_numbers_are_fixed_by_seed_and_step() -> None:
+    # Written down once: other numbers would change every sample of every run.
+    assert uniform(0, 0) == 0.0564663990004608
+    assert uniform(2**64 - 1, 3) == 0.2767587067703342
+
+
+def test_random_numbers_are_uniform() -> None:
+    numbers = np.array([uniform(seed, step) for seed in range(200) for step in range(50)])
+    assert numbers.min() >= 0 and numbers.max() < 1
+    counts, _ = np.histogram(numbers, bins=10, range=(0, 1))
+    assert counts.min() > 850 and counts.max() < 1150  # 1000 expected, 5 standard deviations
