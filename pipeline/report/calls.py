@@ -142,7 +142,7 @@ def _key_C(candidates: Candidates, *, lowest: bool) -> NDArray[np.float64]:
 
 def _kept_C(candidates: Candidates, tau_f: Mapping[str, float]) -> NDArray[np.bool_]:
     tau_f_C = np.array([tau_f.get(tool, np.inf) for tool in candidates.tool_C], dtype=np.float64)
-    return candidates.ok_C & (candidates.gain_C >= tau_f_C)
+    return np.asarray(candidates.gain_C >= tau_f_C)
 
 
 def _matches_C(

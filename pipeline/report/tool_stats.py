@@ -83,7 +83,6 @@ class ToolCounter:
         self._add_calls(
             candidates.calls.field("status").filter(pa.array(mine_C)),
             row_c=candidates.row_C[mine_C],
-            ok_c=candidates.ok_C[mine_C],
             gain_c=candidates.gain_C[mine_C],
             bound_c=candidates.bound_C[mine_C],
         )
@@ -93,7 +92,6 @@ class ToolCounter:
         status: pa.Array,
         *,
         row_c: NDArray[np.int64],
-        ok_c: NDArray[np.bool_],
         gain_c: NDArray[np.float64],
         bound_c: NDArray[np.float64],
     ) -> None:
@@ -104,7 +102,7 @@ class ToolCounter:
             scored=int(np.count_nonzero(~np.isnan(bound_c))),
         )
         for tau_f in self._thresholds:
-            kept_c = ok_c & (gain_c >= tau_f)
+            kept_c = gain_c >= tau_f
             self._kept_at[tau_f] += int(np.count_nonzero(kept_c))
             self._examples_at[tau_f] += len(np.unique(row_c[kept_c]))
         self._gains += _histogram(gain_c[~np.isnan(gain_c)])
