@@ -17,7 +17,8 @@ ARROW = " ->"
 CLOSE = "]"
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_FORBIDDEN_IN_RESULT = (("[", "("), ("]", ")"), ("->", "-"), ("→", "-"))
+_BRACKETS = str.maketrans("[]", "()")
+_ARROWS = re.compile("(?:->|\u2192)>*")  # the rest of "->>" would be an arrow after a hyphen
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -65,7 +66,6 @@ def sanitize_result(text: str) -> str:
     Control characters and runs of white space become one space, brackets become parentheses,
     arrows become hyphens.
     """
-    for forbidden, replacement in _FORBIDDEN_IN_RESULT:
-        text = text.replace(forbidden, replacement)
+    text = _ARROWS.sub("-", text.translate(_BRACKETS))
     visible = "".join(" " if unicodedata.category(ch).startswith("C") else ch for ch in text)
     return " ".join(visible.split())
