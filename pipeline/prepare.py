@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
-from tools.calendar_date import date_from_url
 
 from pipeline.documents.offers import offered_tools
 from pipeline.documents.splitting import split_text
@@ -16,6 +15,7 @@ from pipeline.method import Method
 from pipeline.reading import SourceDocument
 from pipeline.schemas import IN_FLIGHT
 from pipeline.tokens import NotLossless, TokenCodec
+from tools.calendar_date import date_from_url
 
 
 def prepare(
@@ -66,9 +66,7 @@ def _tokens_and_offers(
         ids = codec.canonical(text)
     except NotLossless:
         return {"dropped": "not_lossless", "input_ids": [], "offers": []}
-    offers = offered_tools(
-        text=text, url=document.url, doc_id=doc_id, date=date, tools=list(method.tools)
-    )
+    offers = offered_tools(text=text, doc_id=doc_id, date=date, tools=list(method.tools))
     return {
         "dropped": None if offers else "not_offered",
         "input_ids": ids,
