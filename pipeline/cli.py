@@ -9,7 +9,7 @@ import typer
 from pipeline.annotate import Outcome, Resume, annotate
 from pipeline.build.dataset import BUILD_MARK, build
 from pipeline.build.summary import BuildSummary
-from pipeline.commandline import run_app, stdout
+from pipeline.commandline import run_app, stderr, stdout
 from pipeline.config import load_config
 from pipeline.ingest.command import DEFAULT_MAX_BYTES, ingest
 from pipeline.ingest.sources import SourceFormat
@@ -96,6 +96,7 @@ def build_command(
     directory = RunDir(run)
     config = directory.config()
     codec = TokenCodec.load(config.model.path, revision=config.model.revision)
+    _say_if_unfinished(directory)
     with directory.lock():
         summary = build(
             directory.finished_unit_files(), config, codec, run, tau_f=parse_tau_f(tau_f or [])
@@ -107,6 +108,7 @@ def build_command(
 def report_command(run: Run) -> None:
     """Write report/index.html and report/stats.json, and show the summary."""
     directory = RunDir(run)
+    _say_if_unfinished(directory)
     built = run / BUILD_MARK
     stats = _stats(directory)
     page = write_report(
@@ -183,6 +185,12 @@ def _stats(directory: RunDir) -> Stats:
     return collect_stats(
         directory.finished_unit_files(), directory.done_marks(), directory.config()
     )
+
+
+def _say_if_unfinished(directory: RunDir) -> None:
+    units, done = len(directory.units()), len(directory.done_marks())
+    if done < units:
+        stderr.print(f"{directory.path}: {done} of {units} units are finished; using these")
 
 
 def _say(outcome: Outcome, run: Path) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rich.box import SIMPLE
+from rich.box import SIMPLE, SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
@@ -57,6 +57,9 @@ def summary_table(stats: Stats) -> Table:
         title_justify="left",
         caption=f"{speed:,.0f} tokens/s through the model" if speed else None,
         caption_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
     )
     table.add_column("tool", no_wrap=True)
     for heading in ("documents", "positions", "candidates", "executed", "scored", "tau_f", "kept"):

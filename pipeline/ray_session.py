@@ -22,21 +22,23 @@ def ray_session(address: str | None, *, dashboard: bool) -> Iterator[str]:
     running cluster is joined, and the code in the current directory is shipped to it.
     """
     for name in ("ray", "ray.data"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+        logging.getLogger(name).setLevel(logging.ERROR)
     if address is None:
+        # Ray's own processes write to its log directory; the terminal is for our progress.
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
         context = ray.init(
             address="local",
             num_cpus=max(_SMALLEST_LOCAL_CPUS, os.cpu_count() or 1),
             include_dashboard=dashboard,
             log_to_driver=False,
-            logging_level=logging.WARNING,
+            logging_level=logging.ERROR,
         )
     else:
         context = ray.init(
             address=address,
             runtime_env={"working_dir": str(Path.cwd()), "excludes": _NOT_SHIPPED},
             log_to_driver=False,
-            logging_level=logging.WARNING,
+            logging_level=logging.ERROR,
         )
     try:
         yield context.dashboard_url or ""
