@@ -47,10 +47,13 @@ def pieces_with_result(call: ApiCall, result: str) -> tuple[str, ...]:
 def parse_call(text: str, tool: str) -> ApiCall | None:
     """The call in `text`, which is what was sampled between " [" and the first "]".
 
-    None when it is not a call of `tool`: another name, no closing parenthesis, or text after it.
+    None when it is not a call of `tool`: another name, no closing parenthesis, text after it, or
+    a line break or the beginning or arrow of another call inside.
     """
     prefix = f"{tool}("
-    if not text.startswith(prefix) or not text.endswith(")") or "\n" in text or "->" in text:
+    if not text.startswith(prefix) or not text.endswith(")"):
+        return None
+    if any(foreign in text for foreign in ("\n", "->", OPEN)):
         return None
     return ApiCall(tool=tool, input=text[len(prefix) : -1])
 
