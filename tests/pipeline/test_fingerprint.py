@@ -17,10 +17,10 @@ ENGINE = EngineInfo("torch", "1", "float32", 1024, 1000, "weights-1")
 
 
 def fingerprint(
-    engine: EngineInfo = ENGINE, version: str = "1", stamp: str = "s", **config: Any
+    info: EngineInfo = ENGINE, version: str = "1", stamp: str = "s", **config: Any
 ) -> dict[str, Any]:
     settings = RunConfig.model_validate(BASE | config)
-    return fingerprint_of(settings, letter_method(), engine, {"Calculator": version}, stamp)
+    return fingerprint_of(settings, letter_method(), info, {"Calculator": version}, stamp)
 
 
 def test_what_changes_no_byte_of_a_unit_changes_no_fingerprint() -> None:
@@ -44,7 +44,7 @@ def test_what_changes_no_byte_of_a_unit_changes_no_fingerprint() -> None:
         ({"sampling": {"temperature": 0.5}}, "sampling.temperature"),
         ({"tools": {"Calculator": {"k": 3}}}, "tools.Calculator.k"),
         ({"report_tau_f": [0.25]}, "smallest tau_f"),
-        ({"engine": ENGINE._replace(weights_id="weights-2")}, "engine.weights_id"),
+        ({"info": ENGINE._replace(weights_id="weights-2")}, "engine.weights_id"),
         ({"version": "2"}, "tools.Calculator.version"),
         ({"stamp": "other input"}, "input"),
     ],

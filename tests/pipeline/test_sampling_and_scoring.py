@@ -16,7 +16,7 @@ from tools.base import ToolRequest, ToolResult
 
 CODEC = letter_codec()
 TEXT = "So 3 + 4 = 7 here and 1 + 1 = 2 there."
-SEVEN = TEXT.index(" 7")  # as a position: the token of this space, which begins the answer
+SEVEN = TEXT.index(" 7") + 1  # as a position: tokens begin with the space before the text
 
 
 def document(text: str, doc_id: str = "d", url: str | None = None) -> SourceDocument:
