@@ -3,6 +3,8 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tools.base import ToolRequest, ToolStatus
 from tools.calendar_date import CalendarTool, date_from_url, format_date
@@ -30,7 +32,11 @@ WEBTEXT = Path(__file__).parents[3] / "shared" / "data" / "webtext"
         "https://a.example/20170309",
         "https://a.example/story_20170309T1200.html",
         "https://a.example/story-20170309-1200",
-        "https://a.example/%32017%2F03%2F09/x".replace("%32017", "2017"),
+        "https://a.example/2017%2F03%2F09/x",
+        "https://a.example/9%20March%202017",
+        "https://a.example/March%209,%202017.pdf",
+        "<https://a.example/2017/03/09/x>",
+        "a.example/2017/03/09/x",
         "https://a.example/story?date=2017-03-09",
         "https://a.example/2017/13/40/2017/03/09/",
     ],
@@ -51,6 +57,10 @@ def test_a_day_is_found_in(url: str) -> None:
         "https://a.example/2017/02/30/",
         "https://a.example/1989/03/09/story",  # before the web
         "https://a.example/story?id=2017-03-09",
+        "https://a.example/2017/03/9.5-million-people",
+        "https://a.example/may-1989",
+        "2017-03-09.example/story",
+        "https://a.example/story#2017-03-09",
         "https://[broken/2017/03/09/",
         "",
     ],
@@ -63,6 +73,39 @@ def test_a_day_after_the_crawl_is_none() -> None:
     url = "https://a.example/2017/03/09/x"
     assert date_from_url(url, not_after=NINTH) == NINTH
     assert date_from_url(url, not_after=dt.date(2017, 3, 8)) is None
+
+
+@pytest.mark.parametrize(
+    ("url", "day"),
+    [
+        ("https://a.example/2017-03-09/20170311/x", dt.date(2017, 3, 9)),
+        ("https://a.example/20170311/2017/03/09/x", dt.date(2017, 3, 9)),
+        ("https://a.example/2017/03/09/2018/04/10/x", dt.date(2017, 3, 9)),
+        ("https://a.example/2017/03/09/x?date=2018-04-10", dt.date(2017, 3, 9)),
+        ("https://a.example/1994/12/31/1995/01/01/x", dt.date(1995, 1, 1)),
+        ("https://a.example/sept-1-2016", dt.date(2016, 9, 1)),
+        ("https://a.example/1-sep-2016", dt.date(2016, 9, 1)),
+        ("https://a.example/2016/september/1/x", dt.date(2016, 9, 1)),
+        ("https://a.example/2016-02-29", dt.date(2016, 2, 29)),
+        ("https://web.archive.org/web/20120216182711/http://b.example/", dt.date(2012, 2, 16)),
+    ],
+)
+def test_the_more_trusted_form_wins_and_then_the_first(url: str, day: dt.date) -> None:
+    assert date_from_url(url, not_after=None) == day
+
+
+@given(st.dates(dt.date(1995, 1, 1), dt.date(2099, 12, 31)))
+def test_every_day_is_found_in_its_common_forms(day: dt.date) -> None:
+    for form in ("{:%Y/%m/%d}", "{:%Y-%m-%d}", "{:%Y%m%d}", "{0.year}/{0.month}/{0.day}"):
+        url = f"https://a.example/{form.format(day)}/story"
+        assert date_from_url(url, not_after=day) == day
+
+
+@given(st.text(alphabet="0123456789/-_.?=&%:[]<> amyjnT", max_size=40) | st.text())
+def test_no_url_breaks_it(url: str) -> None:
+    for candidate in (url, f"https://a.example/{url}", f"https://a.example/?date={url}"):
+        date = date_from_url(candidate, not_after=NINTH)
+        assert date is None or dt.date(1995, 1, 1) <= date <= NINTH
 
 
 def test_the_papers_form_of_the_answer() -> None:
@@ -83,7 +126,7 @@ def test_the_tool_answers_with_the_date_of_the_document() -> None:
 
 @pytest.mark.shared_data
 def test_days_in_real_urls_agree_with_annotated_dates() -> None:
-    """Most misses are pages edited or annotated a day later; the measured agreement is 96 %."""
+    """39 of 41: one is an archived page, one was annotated a day later."""
     path = WEBTEXT / "htmldate_trafilatura_eval.jsonl"
     if not path.exists():
         pytest.skip(f"no real web text at {path}")
@@ -94,7 +137,7 @@ def test_days_in_real_urls_agree_with_annotated_dates() -> None:
         if page.get("gold_date")
     ]
     dated = [(date.isoformat(), gold) for date, gold in found if date is not None]
-    assert len(dated) >= 15
+    assert len(dated) >= 35
     assert sum(date == gold for date, gold in dated) / len(dated) >= 0.9
 
 
