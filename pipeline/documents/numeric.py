@@ -22,7 +22,8 @@ _NUMBER = re.compile(
     r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]*\.[0-9]+|[0-9]+)"
     r"(?![0-9A-Za-z_])(?![.,][0-9])"
 )
-_RELATIVE_ERROR = 8 * np.finfo(np.float64).eps  # of decimal fractions and of one operation
+# Of decimal fractions and of one operation; less than 1 for integers of MAX_DIGITS.
+_RELATIVE_ERROR = 4 * np.finfo(np.float64).eps
 _ROUNDING = np.array([0.0, 0.05, 0.005])  # half of the last place of 0, 1, 2 decimals
 
 
