@@ -11,10 +11,11 @@ import pyarrow.parquet as pq
 
 from pipeline.ingest.records import Document
 from pipeline.schemas import DOCUMENTS
-from tools.base import ConfigError
+from tools.base import OutputError
 
-ROW_GROUP_ROWS = 10_000
-ROW_GROUP_BYTES = 64 << 20  # of text; whichever comes first
+# A unit of annotation reads whole row groups, so they are kept near the size of one.
+ROW_GROUP_ROWS = 1_024
+ROW_GROUP_BYTES = 16 << 20  # of text; whichever comes first
 
 
 @contextmanager
@@ -22,7 +23,7 @@ def atomic_output(path: Path) -> Iterator[BinaryIO]:
     """A file to write to that becomes `path` when the block ends without an error.
 
     Raises:
-        ConfigError: the bytes cannot be written (disk full, no permission). Any OSError of the
+        OutputError: the bytes cannot be written (disk full, no permission). Any OSError of the
             block is taken for one of writing. The temporary file is gone, an older `path` stays.
     """
     temporary = path.with_name(f".{path.name}.tmp")
@@ -33,7 +34,7 @@ def atomic_output(path: Path) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
-        raise ConfigError(
+        raise OutputError(
             f"{path}: cannot be written: {error.strerror or error}; finished files stay, "
             "make room and run the same command again"
         ) from None
@@ -87,7 +88,7 @@ def document_writer(path: Path) -> Iterator[DocumentWriter]:
     """A writer of documents whose Parquet is `path` when the block ends without an error.
 
     Raises:
-        ConfigError: as `atomic_output`.
+        OutputError: as `atomic_output`.
     """
     with atomic_output(path) as file:
         writer = DocumentWriter(file)
