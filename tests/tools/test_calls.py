@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tools.calls import (
@@ -66,6 +66,7 @@ def test_anything_else_is_no_call_of_this_tool(text: str) -> None:
     assert parse_call(text, "Calculator") is None
 
 
+@settings(deadline=None)
 @given(st.text(alphabet='a1()"[]-> \n') | st.text())
 def test_what_a_call_says_is_what_is_parsed_unless_it_holds_a_marker(text: str) -> None:
     call = ApiCall(tool="QA", input=text)
@@ -102,6 +103,7 @@ def test_a_result_is_one_line_without_markers(text: str, expected: str) -> None:
     assert sanitize_result(text) == expected
 
 
+@settings(deadline=None)
 @given(st.text() | st.text(alphabet="[]->\u2192 \n\u200b"))
 def test_a_sanitized_result_holds_no_marker_and_stays_as_it_is(text: str) -> None:
     clean = sanitize_result(text)

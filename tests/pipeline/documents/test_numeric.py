@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.documents.numeric import MAX_NUMBERS, has_relation, numbers
@@ -102,6 +102,7 @@ def has_relation_slowly(values: list[int], tokens: list[int], window: int) -> bo
     return False
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 60)), max_size=8))
 def test_the_search_in_blocks_is_the_definition(mentions: list[tuple[int, int]]) -> None:
     words = []

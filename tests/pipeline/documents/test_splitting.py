@@ -2,7 +2,7 @@ import random
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.documents.splitting import split_text
@@ -82,6 +82,7 @@ texts = st.lists(
 ).map("".join)
 
 
+@settings(deadline=None)
 @given(texts | st.text(), st.integers(1, 8), st.sampled_from([words, letters, spread]))
 def test_parts_are_the_text_fit_and_none_is_blank(
     text: str, max_tokens: int, count: Callable[[str], int]
@@ -94,6 +95,7 @@ def test_parts_are_the_text_fit_and_none_is_blank(
         assert part[:1].strip() or part is parts[0]
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=30), st.integers(5, 12))
 def test_paragraphs_that_fit_are_packed_into_as_few_parts_as_possible(
     sizes: list[int], max_tokens: int
