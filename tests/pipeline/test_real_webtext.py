@@ -1,0 +1,99 @@
+"""The command line on web text that nobody here wrote: nothing breaks, everything adds up."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.pipeline.demo_runs import ROOT, demo_config, pipeline
+from tools.calls import ApiCall, pieces_with_result
+
+SHARED = ROOT.parent / "shared" / "data"
+NUM_DOCUMENTS = 673  # 669 of webtext/, 4 WET records of warc_wet/
+
+pytestmark = [pytest.mark.ray, pytest.mark.shared_data]
+
+
+def without_calls(row: dict[str, Any]) -> bytes:
+    """A C* text without the bytes its calls occupy."""
+    text, kept, place = row["text"].encode(), b"", 0
+    for call in sorted(row["calls"], key=lambda call: call["byte_start"]):
+        kept += text[place : call["byte_start"]]
+        place = call["byte_end"]
+    return kept + text[place:]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, ray_directory: Path) -> Path:
+    """All of it ingested, annotated with three tools, and built at a threshold of 0.5 nats."""
+    if not (SHARED / "webtext").is_dir():
+        pytest.skip(f"no real web text in {SHARED}")
+    directory = tmp_path_factory.mktemp("webtext")
+    documents, run = directory / "documents", directory / "run"
+    pipeline(
+        "ingest", SHARED / "webtext", SHARED / "warc_wet", "--out", documents,
+        ray_directory=ray_directory,
+    )  # fmt: skip
+    prompts = ROOT / "pipeline" / "configs" / "demo_prompts"
+    corpus = SHARED / "wiki_passages" / "wikitext2_valid.kilt.jsonl"
+    few = {"k": 1, "m": 2, "tau_f": 0.5}
+    # The search tool is offered every document: it is asked where the model is surest only.
+    tools = {
+        "Calculator": few | {"prompt": str(prompts / "Calculator.txt")},
+        "Calendar": few | {"prompt": str(prompts / "Calendar.txt")},
+        "WikiSearch": few
+        | {"prompt": str(prompts / "WikiSearch.txt"), "actors": 1, "tau_s": 0.3}
+        | {"options": {"corpus": str(corpus)}},
+    }
+    config = demo_config(
+        directory, 0, input=str(documents), unit_documents=16, tools=tools,
+        sampling={"max_new_tokens": 24},
+    )  # fmt: skip
+    pipeline("annotate", config, "--run", run, "--no-dashboard", ray_directory=ray_directory)
+    pipeline("build", run, ray_directory=ray_directory)
+    pipeline("report", run, ray_directory=ray_directory)
+    return run
+
+
+def rows(run: Path, pattern: str) -> list[dict[str, Any]]:
+    return [row for path in sorted(run.glob(pattern)) for row in pq.read_table(path).to_pylist()]
+
+
+def test_every_document_is_there_once_and_its_parts_give_its_text(run: Path) -> None:
+    sources = {row["doc_id"]: row["text"] for row in rows(run.parent, "documents/*.parquet")}
+    assert len(sources) == NUM_DOCUMENTS
+    texts: dict[str, str] = {}
+    for row in rows(run, "units/*.parquet"):
+        doc_id = row["doc_id"] if row["part"] == 0 else row["doc_id"].rpartition("#")[0]
+        texts[doc_id] = texts.get(doc_id, "") + row["text"]
+    assert texts == sources
+
+
+def test_counts_are_sane_and_add_up(run: Path) -> None:
+    stats = json.loads((run / "report" / "stats.json").read_text())
+    assert stats["documents"] == NUM_DOCUMENTS
+    for name, tool in stats["tools"].items():
+        assert tool["drawn"] <= 2 * (tool["positions"] - tool["positions_pruned"]), name
+        assert tool["executed"] == tool["candidates"] == sum(tool["status"].values()), name
+        assert tool["kept"] <= tool["scored"] <= tool["status"].get("ok", 0), name
+        at = [tool["kept_at"][tau_f] for tau_f in ("0.5", "1.0", "2.0")]
+        assert at == sorted(at, reverse=True), name
+    assert stats["tools"]["Calendar"]["documents"] > 0
+    assert stats["tools"]["Calculator"]["positions"] > 0
+
+
+def test_removing_the_calls_of_c_star_gives_the_source_bytes(run: Path) -> None:
+    sources = {row["doc_id"]: row["text"] for row in rows(run, "units/*.parquet")}
+    augmented = rows(run, "dataset/*.parquet")
+    for row in augmented:
+        assert without_calls(row) == sources[row["doc_id"]].encode()
+        text = row["text"].encode()
+        for call in row["calls"]:
+            written = text[call["byte_start"] : call["byte_end"]].decode()
+            e = "".join(pieces_with_result(ApiCall(call["tool"], call["input"]), call["result"]))
+            assert written.strip() == e.strip()
+    plain = rows(run, "dataset_plain/*.parquet")
+    assert [row["doc_id"] for row in plain] == [row["doc_id"] for row in augmented]
+    assert all(row["text"] == sources[row["doc_id"]] for row in plain)
