@@ -38,7 +38,7 @@ def build_tool(name: str, *, factory: str | None, options: dict[str, Any]) -> To
     except Exception as error:  # the factory may be anyone's code
         raise ConfigError(
             f"tool {name}: {path} cannot build it from the options {options}: "
-            f"{type(error).__name__}: {error}"
+            f"{type(error).__name__}: {' '.join(str(error).split())}"
         ) from error
     return _checked_tool(name, path, tool)
 
@@ -59,8 +59,10 @@ def _load(name: str, path: str) -> Callable[..., Any]:
         raise ConfigError(f"tool {name}: factory {path!r}, expected package.module:callable")
     try:
         make = getattr(importlib.import_module(module_name), attribute, None)
-    except ImportError as error:
-        raise ConfigError(f"tool {name}: cannot import {module_name}: {error}") from error
+    except Exception as error:  # the module may be anyone's code
+        raise ConfigError(
+            f"tool {name}: cannot import {module_name}: {type(error).__name__}: {error}"
+        ) from error
     if not callable(make):
         raise ConfigError(f"tool {name}: {module_name} has no callable {attribute!r}")
     return make  # type: ignore[no-any-return]
