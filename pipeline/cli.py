@@ -108,13 +108,14 @@ def build_command(
 def report_command(run: Run) -> None:
     """Write report/index.html and report/stats.json, and show the summary."""
     directory = RunDir(run)
+    config = directory.config()
     _say_if_unfinished(directory)
     built = run / BUILD_MARK
     stats = _stats(directory)
     page = write_report(
         directory.report_path,
         stats,
-        directory.config(),
+        config,
         directory.finished_unit_files(),
         build=json.loads(built.read_text()) if built.exists() else None,
     )

@@ -5,6 +5,7 @@ import sys
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from tools.base import ToolformerError
 
@@ -19,11 +20,13 @@ def run_app(app: typer.Typer) -> None:
     try:
         app()
     except ToolformerError as error:
-        stderr.print(f"[bold red]error:[/] {' '.join(str(error).split())}", markup=True)
+        stderr.print(f"[bold red]error:[/] {escape(' '.join(str(error).split()))}")
         sys.exit(1)
-    except KeyboardInterrupt:
-        stderr.print("interrupted; what is finished stays, the same command continues")
-        sys.exit(_INTERRUPTED)
+    except SystemExit as leaving:
+        # Typer makes this of Ctrl-C, without a word.
+        if leaving.code == _INTERRUPTED:
+            stderr.print("interrupted; what is finished stays, the same command continues")
+        raise
     except BrokenPipeError:
         # The reader of our output went away (`| head`): nothing is wrong, say nothing more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -50,7 +50,7 @@ def open_documents(path: Path) -> pq.ParquetFile:
     """The Parquet file, its footer read and its columns checked.
 
     Raises:
-        InputError: the file is no Parquet, is torn, or lacks a required column.
+        InputError: the file is no Parquet, is torn, or lacks a required column of text.
     """
     try:
         file = pq.ParquetFile(path)
@@ -62,7 +62,21 @@ def open_documents(path: Path) -> pq.ParquetFile:
             f"{path}: no column {', '.join(missing)}; it has {', '.join(file.schema_arrow.names)} "
             "(`python -m pipeline ingest` makes DOCUMENTS Parquet from other layouts)"
         )
+    for name in _REQUIRED:
+        found = file.schema_arrow.field(name).type
+        if not _is_text(found):
+            raise InputError(f"{path}: column {name} is {found}, expected text (a string column)")
     return file
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    """Text, or the bytes of it."""
+    return bool(
+        pa.types.is_string(type_)
+        or pa.types.is_large_string(type_)
+        or pa.types.is_binary(type_)
+        or pa.types.is_large_binary(type_)
+    )
 
 
 def read_rows(path: Path, row_start: int, num_rows: int) -> list[SourceDocument]:

@@ -4,6 +4,7 @@
     manifest.parquet         the units
     units/<unit_id>.parquet  scored documents (schema SCORED)
     _done/<unit_id>.json     written after the unit file: the unit is finished
+    error.txt                the traceback of the last unexpected error, if there was one
 
 A unit is finished exactly when its done-mark is there and its file has the size it names.
 """
@@ -25,7 +26,7 @@ from pipeline.atomic import write_atomically, write_text_atomically
 from pipeline.config import RunConfig
 from pipeline.schemas import SCORED, conform
 from pipeline.units import Unit, read_manifest
-from tools.base import ContractError, InputError
+from tools.base import ContractError, InputError, OutputError
 
 
 class DoneMark(BaseModel):
@@ -63,6 +64,7 @@ class RunDir:
         self.record_path = path / "run.json"
         self.manifest_path = path / "manifest.parquet"
         self.report_path = path / "report"
+        self.error_path = path / "error.txt"
 
     def exists(self) -> bool:
         return self.record_path.exists()
@@ -75,11 +77,15 @@ class RunDir:
         """
         try:
             return RunRecord.model_validate_json(self.record_path.read_bytes())
-        except FileNotFoundError:
-            raise InputError(f"{self.path}: no run here (no run.json)") from None
+        except OSError:
+            raise InputError(
+                f"{self.path}: no run here (no readable run.json); name a directory that "
+                "`annotate` wrote"
+            ) from None
         except ValidationError as error:
             raise InputError(
-                f"{self.record_path}: not readable as a run record: {error.error_count()} errors"
+                f"{self.record_path}: not readable as a run record ({error.error_count()} errors); "
+                "choose another run directory"
             ) from None
 
     def config(self) -> RunConfig:
@@ -99,7 +105,7 @@ class RunDir:
         try:
             mark = DoneMark.model_validate_json(self.done_path(unit_id).read_bytes())
             size = self.unit_path(unit_id).stat().st_size
-        except (FileNotFoundError, ValidationError):
+        except (OSError, ValidationError):
             return None
         return mark if size == mark.bytes else None
 
@@ -126,13 +132,24 @@ class RunDir:
 
         Raises:
             InputError: another process is writing here.
+            OutputError: this cannot be a directory, or nothing can be written to it.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
-        with open(self.path / ".lock", "w") as handle:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            handle = open(self.path / ".lock", "w")  # noqa: SIM115
+        except OSError as error:
+            raise OutputError(
+                f"{self.path}: no run can be written there: {error.strerror or error}; make room "
+                "or choose another directory"
+            ) from None
+        with handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise InputError(f"{self.path}: another process is writing to this run") from None
+                raise InputError(
+                    f"{self.path}: another process is writing to this run; wait for its end or "
+                    "choose another --run"
+                ) from None
             yield
 
 

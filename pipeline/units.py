@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 
 from pipeline.atomic import write_atomically
 from pipeline.reading import list_document_files, one_line, open_documents
-from pipeline.schemas import MANIFEST
-from tools.base import InputError
+from pipeline.schemas import MANIFEST, conform
+from tools.base import ContractError, InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +56,16 @@ def _check_ids_are_unique(files: Iterable[Path]) -> None:
         try:
             batches = open_documents(path).iter_batches(columns=["doc_id"])
             for batch in batches:
-                for doc_id in batch.column(0).cast(pa.binary()).to_pylist():
-                    digest = hashlib.blake2b(doc_id or b"", digest_size=8).digest()
+                for doc_id in batch.column(0).cast(pa.large_binary()).to_pylist():
+                    if doc_id is None:
+                        raise InputError(
+                            f"{path}: a document has no doc_id (null); give every row one"
+                        )
+                    digest = hashlib.blake2b(doc_id, digest_size=8).digest()
                     if digest in seen:
                         raise InputError(
-                            f"{path}: doc_id {(doc_id or b'').decode(errors='replace')!r} stands "
-                            "for two documents; `python -m pipeline ingest` drops the second"
+                            f"{path}: doc_id {doc_id.decode(errors='replace')!r} stands for two "
+                            "documents; `python -m pipeline ingest` drops the second"
                         )
                     seen.add(digest)
         except (pa.ArrowException, OSError) as error:
@@ -81,9 +85,12 @@ def read_manifest(path: Path) -> list[Unit]:
         InputError: there is none, so this is no run directory.
     """
     try:
-        rows = pq.read_table(path, schema=MANIFEST).to_pylist()
-    except (pa.ArrowException, OSError):
-        raise InputError(f"{path}: no readable manifest; is this a run directory?") from None
+        rows = conform(pq.read_table(path), MANIFEST, stage="manifest").to_pylist()
+    except (pa.ArrowException, OSError, ContractError):
+        raise InputError(
+            f"{path.parent}: no run here (no readable {path.name}); name a directory that "
+            "`annotate` wrote"
+        ) from None
     return [Unit(**row) for row in rows]
 
 
