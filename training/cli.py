@@ -63,15 +63,22 @@ def measure_demo(
     model: Annotated[Path, typer.Option(help="Folder of the model.")] = _DEMO / "model",
     documents: Annotated[int, typer.Option(min=1, help="Held-out documents to measure on.")] = 240,
     seed: Annotated[int, typer.Option(help="Seed of the documents; 0 gives the demo's.")] = 0,
+    write_card: Annotated[
+        bool, typer.Option(help="Write the figures into the model's README.md.")
+    ] = False,
     prompts: PromptsOption = _PROMPTS,
 ) -> None:
     """Measure positions, arguments and gains of a model on held-out documents."""
+    from training.card import write_figures
     from training.world.corpus import held_out_corpus
     from training.world.measure import figures_table, load_meter
 
     corpus = held_out_corpus(seed=seed, num_documents=documents)
     figures = load_meter(model, read_prompts(prompts)).measure(corpus.documents)
     Console().print(figures_table(figures))
+    if write_card:
+        command = f"python -m training measure-demo --documents {documents} --seed {seed}"
+        write_figures(model, figures, command)
 
 
 def read_prompts(folder: Path) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -10,16 +10,16 @@ from pathlib import Path
 import torch
 from torch.utils.data import Dataset
 from transformers import (
-    GPTJConfig,
-    GPTJForCausalLM,
     PreTrainedTokenizerFast,
     Trainer,
     TrainingArguments,
     set_seed,
 )
 
+from training.card import write_card
 from training.world.examples import IGNORED, Example, ExampleSource, tokenizer_corpus
-from training.world.tokenizer import VOCAB_SIZE, train_tokenizer
+from training.world.model import new_model
+from training.world.tokenizer import train_tokenizer
 
 log = logging.getLogger(__name__)
 
@@ -32,50 +32,43 @@ class PretrainSettings:
     """The defaults are those of the committed demo model."""
 
     seed: int = 0
-    steps: int = 2000
-    tokens_per_batch: int = 3072  # padding included
+    steps: int = 3600
+    copying_share: float = 0.05  # repetitions alone: without them copying comes very late
+    tokens_per_batch: int = 1536  # padding included
     learning_rate: float = 2e-3
-    warmup_share: float = 0.04
+    warmup_share: float = 0.02
     threads: int = 2
 
 
-def model_config(tokenizer: PreTrainedTokenizerFast) -> GPTJConfig:
-    """2.2 M parameters: 4 layers * 12 * 192^2 = 1.8 M, two embeddings of 1024 * 192 = 0.4 M."""
-    return GPTJConfig(
-        vocab_size=VOCAB_SIZE,
-        n_positions=1024,
-        n_embd=192,
-        n_layer=4,
-        n_head=6,
-        rotary_dim=16,
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
-        tie_word_embeddings=False,
-        use_cache=False,
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-
-
 def token_batches(
-    source: ExampleSource, *, count: int, tokens_per_batch: int, seed: int
+    examples: Iterator[Example], *, count: int, tokens_per_batch: int, rng: random.Random
 ) -> list[list[Example]]:
     """`count` batches of similar lengths, at most `tokens_per_batch` tokens with padding."""
-    rng = random.Random(f"batches {seed}")
     batches: list[list[Example]] = []
-    stream = iter(source)
     while len(batches) < count:
-        bucket = sorted(islice(stream, _BUCKET), key=lambda example: len(example.input_ids))
+        bucket = sorted(islice(examples, _BUCKET), key=lambda example: len(example.input_ids))
         cut: list[list[Example]] = [[]]
         for example in bucket:
-            if (len(cut[-1]) + 1) * len(example.input_ids) > tokens_per_batch:
+            if (len(cut[-1]) + 1) * len(example.input_ids) > tokens_per_batch and cut[-1]:
                 cut.append([])
             cut[-1].append(example)
         rng.shuffle(cut)
-        batches += [batch for batch in cut if batch]
+        batches += cut
     return batches[:count]
+
+
+def training_batches(source: ExampleSource, settings: PretrainSettings) -> list[list[Example]]:
+    """All batches of a training, in order: repetitions first, then the mix."""
+    rng = random.Random(f"batches {settings.seed}")
+    num_copying = round(settings.copying_share * settings.steps)
+    copying, mixed = (
+        token_batches(examples, count=count, tokens_per_batch=settings.tokens_per_batch, rng=rng)
+        for examples, count in (
+            (source.repetitions(), num_copying),
+            (iter(source), settings.steps - num_copying),
+        )
+    )
+    return copying + mixed
 
 
 class BatchDataset(Dataset[list[Example]]):
@@ -120,14 +113,9 @@ def pretrain(out: Path, prompts: Mapping[str, str], settings: PretrainSettings) 
     set_seed(settings.seed)
     tokenizer = make_tokenizer(prompts, settings.seed)
     source = ExampleSource(tokenizer, prompts, settings.seed)
-    batches = token_batches(
-        source,
-        count=settings.steps,
-        tokens_per_batch=settings.tokens_per_batch,
-        seed=settings.seed,
-    )
+    batches = training_batches(source, settings)
     num_tokens = sum(len(example.input_ids) for batch in batches for example in batch)
-    model = GPTJForCausalLM(model_config(tokenizer))  # type: ignore[no-untyped-call]
+    model = new_model(tokenizer)
     log.info("%d steps, %d tokens, %d parameters", len(batches), num_tokens, model.num_parameters())
     trainer = Trainer(
         model=model,
@@ -136,8 +124,18 @@ def pretrain(out: Path, prompts: Mapping[str, str], settings: PretrainSettings) 
         data_collator=Collator(tokenizer.pad_token_id),
     )
     trainer.train()
+    model.config.use_cache = True  # off in training alone
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)
+    write_card(
+        out,
+        parameters=model.num_parameters(),
+        num_tokens=num_tokens,
+        seed=settings.seed,
+        steps=settings.steps,
+        tokens_per_batch=settings.tokens_per_batch,
+        learning_rate=settings.learning_rate,
+    )
 
 
 def _arguments(out: Path, settings: PretrainSettings) -> TrainingArguments:
@@ -153,6 +151,7 @@ def _arguments(out: Path, settings: PretrainSettings) -> TrainingArguments:
         weight_decay=0.05,
         max_grad_norm=1.0,
         logging_steps=max(1, settings.steps // 60),
+        train_sampling_strategy="sequential",
         save_strategy="no",
         report_to="none",
         use_cpu=True,

@@ -1,8 +1,8 @@
 """Token sequences for pretraining, in the shapes that annotation gives to the model.
 
-Three kinds: a document alone; a few-shot prompt followed by an annotated copy (what P and S
-see); and a document behind a call (what L sees) with its right result, no result or a result
-that does not help.
+Four kinds: a document alone; a few-shot prompt followed by an annotated copy (what P and S
+see); a document behind a call (what L sees) with its right result, no result or a result that
+does not help; and a few words said twice, which teaches copying long before documents do.
 """
 
 import random
@@ -20,7 +20,8 @@ from training.world.names import Names
 IGNORED = -100
 TOOLS = ("Calculator", "Calendar", "WikiSearch")
 _WORLD_PAGES, _DOCUMENTS_PER_WORLD = 3000, 2000
-_KINDS, _KIND_WEIGHTS = ("plain", "prompt", "prefix"), (18, 34, 48)
+_KINDS, _KIND_WEIGHTS = ("plain", "prompt", "prefix", "repetition"), (15, 38, 42, 5)
+_REPETITION_TOKENS = (6, 24)
 _PREFIX_KINDS, _PREFIX_WEIGHTS = ("right", "empty", "wrong", "foreign"), (50, 15, 22, 13)
 _OWN_TOOL_SHARE = 0.75
 _FREE_PROMPT_SHARE = 0.2
@@ -80,6 +81,9 @@ class ExampleSource:
     def __iter__(self) -> Iterator[Example]:
         while True:
             kind = self._rng.choices(_KINDS, weights=_KIND_WEIGHTS)[0]
+            if kind == "repetition":
+                yield self._repetition()
+                continue
             document = next(self._documents)
             if kind == "prefix" and document.marks:
                 yield self._prefixed(document)
@@ -94,6 +98,19 @@ class ExampleSource:
         c = [*c, self._tokenizer.eos_token_id]
         head = [self._tokenizer.bos_token_id, *prefix]
         return Example(input_ids=head + c, labels=[IGNORED] * len(head) + c)
+
+    def repetitions(self) -> Iterator[Example]:
+        """Words of documents in random order, and the same again, to be learned the second time."""
+        while True:
+            yield self._repetition()
+
+    def _repetition(self) -> Example:
+        words, _ = encode_text(self._tokenizer, next(self._documents).text)
+        said = self._rng.sample(words, min(len(words), self._rng.randint(*_REPETITION_TOKENS)))
+        return Example(
+            input_ids=[self._tokenizer.bos_token_id, *said, *said],
+            labels=[IGNORED] * (1 + len(said)) + said,
+        )
 
     def _prefixed(self, document: Document) -> Example:
         mark = self._rng.choice(document.marks)
@@ -117,19 +134,12 @@ class ExampleSource:
         if self._rng.random() < _FREE_PROMPT_SHARE:
             prompt = self._free_prompt(tool)
         head, tail = prompt.split("{x}")
-        encoding = self._tokenizer(head + document.text + tail, return_offsets_mapping=True)
-        inside = range(len(head), len(head) + len(document.text))
+        shown = self._tokenizer.encode(head + document.text + tail)
         copy = annotated_tokens(self._tokenizer, document, tool)
         copy.append(self._tokenizer.eos_token_id)
-        labels = [
-            token if start in inside else IGNORED
-            for token, (start, _) in zip(
-                encoding["input_ids"], encoding["offset_mapping"], strict=True
-            )
-        ]
         return Example(
-            input_ids=[self._tokenizer.bos_token_id, *encoding["input_ids"], *copy],
-            labels=[IGNORED, *labels, *copy],
+            input_ids=[self._tokenizer.bos_token_id, *shown, *copy],
+            labels=[IGNORED] * (1 + len(shown)) + copy,
         )
 
     def _free_prompt(self, tool: str) -> str:

@@ -101,15 +101,20 @@ class Meter:
     @torch.inference_mode()
     def _sample(self, prefix: list[int], tool: str) -> list[ApiCall | None]:
         """One greedy call and _NUM_SAMPLES sampled ones."""
-        tokens_BT = torch.tensor([prefix] * (1 + _NUM_SAMPLES))
+        output = self._model(torch.tensor([prefix]), use_cache=True)
+        logits_BV = output.logits[:, -1].expand(1 + _NUM_SAMPLES, -1)
+        cache = output.past_key_values
+        cache.batch_repeat_interleave(1 + _NUM_SAMPLES)
+        written_BT = torch.empty((1 + _NUM_SAMPLES, 0), dtype=torch.long)
         for _ in range(_MAX_ARGUMENT_TOKENS):
-            logits_BV = self._model(tokens_BT).logits[:, -1]
             next_B1 = torch.multinomial(logits_BV.softmax(-1), 1)
             next_B1[0] = logits_BV[0].argmax()
-            tokens_BT = torch.cat([tokens_BT, next_B1], dim=1)
-            if bool((tokens_BT[:, len(prefix) :] == self._close).any(1).all()):
+            written_BT = torch.cat([written_BT, next_B1], dim=1)
+            if bool((written_BT == self._close).any(1).all()):
                 break
-        texts = self._tokenizer.batch_decode(tokens_BT[:, len(prefix) :])
+            output = self._model(next_B1, past_key_values=cache, use_cache=True)
+            logits_BV = output.logits[:, -1]
+        texts = self._tokenizer.batch_decode(written_BT)
         return [parse_call(text.split(CLOSE)[0], tool) if CLOSE in text else None for text in texts]
 
     def _loss(self, z: list[int], c: list[int], i: int) -> float:
@@ -161,7 +166,7 @@ def _mean(values: Sequence[float]) -> str:
     return f"{sum(values) / len(values):.2f}" if values else "-"
 
 
-_ROWS: tuple[tuple[str, Callable[[ToolFigures], str]], ...] = (
+ROWS: tuple[tuple[str, Callable[[ToolFigures], str]], ...] = (
     ("calls", lambda f: str(len(f.gain_right))),
     ("documents whose most likely position is a right one", lambda f: _share(f.position_right)),
     ('mean p(" [") at right positions', lambda f: _mean(f.p_right)),
@@ -185,6 +190,6 @@ def figures_table(figures: Mapping[str, ToolFigures]) -> Table:
     table.add_column("")
     for tool in figures:
         table.add_column(tool, justify="right")
-    for label, show in _ROWS:
+    for label, show in ROWS:
         table.add_row(label, *(show(each) for each in figures.values()))
     return table

@@ -1,0 +1,181 @@
+import json
+import random
+from fractions import Fraction
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from training.world import arithmetic
+from training.world.arithmetic import render
+from training.world.corpus import HeldOut, held_out_corpus, write_corpus
+from training.world.document import Document
+from training.world.examples import training_documents
+from training.world.grammar import expand, forms, sections
+from training.world.names import is_held_out
+
+DEMO = Path("pipeline/demo")
+
+
+@pytest.fixture(scope="module")
+def corpus() -> HeldOut:
+    return held_out_corpus()
+
+
+@pytest.fixture(scope="module")
+def training() -> list[Document]:
+    stream = training_documents(random.Random(7))
+    return [next(stream) for _ in range(1500)]
+
+
+def test_the_world_is_the_same_bytes_twice_and_those_are_the_committed_ones(
+    tmp_path: Path, corpus: HeldOut
+) -> None:
+    write_corpus(tmp_path, held_out_corpus())
+    write_corpus(tmp_path / "again", corpus)
+    for name in ("encyclopedia.jsonl", "documents.parquet"):
+        assert (tmp_path / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+    assert (tmp_path / "encyclopedia.jsonl").read_bytes() == (
+        DEMO / "encyclopedia.jsonl"
+    ).read_bytes()
+    assert pq.read_table(tmp_path / "documents.parquet").equals(
+        pq.read_table(DEMO / "documents.parquet")
+    )
+
+
+def test_another_seed_gives_other_documents(corpus: HeldOut) -> None:
+    texts = {document.text for document in corpus.documents}
+    others = {document.text for document in held_out_corpus(seed=1).documents}
+    assert len(texts & others) < len(texts) / 20
+
+
+def test_no_form_is_both_trained_and_held_out() -> None:
+    for section in sections():
+        trained = forms(section, held_out=False)
+        assert not set(trained) & set(forms(section, held_out=True))
+        assert len(set(trained)) == len(trained) or section == "date.form"
+
+
+def test_every_kind_of_sentence_with_a_call_has_held_out_forms() -> None:
+    with_calls = [name for name in sections() if "@" in "".join(forms(name, held_out=False))]
+    assert len(with_calls) == 22
+    assert all(len(forms(name, held_out=True)) >= 1 for name in with_calls)
+
+
+def test_the_words_of_held_out_names_never_stand_in_training_text(
+    corpus: HeldOut, training: list[Document]
+) -> None:
+    known = " ".join(document.text for document in training)
+    trained_words = set(known.replace(".", " ").replace(",", " ").replace(";", " ").split())
+    for entity in corpus.world.entities:
+        if entity.kind in ("person", "town", "river"):
+            assert not set(entity.title.split()) & trained_words
+
+
+def test_held_out_computations_and_dates_never_stand_in_training_calls(
+    training: list[Document],
+) -> None:
+    inputs = [mark.right.call for document in training for mark in document.marks]
+    computations = [call.input for call in inputs if call.tool == "Calculator"]
+    assert len(computations) > 300
+    assert not any(arithmetic.is_held_out(each) for each in computations)
+
+
+def test_every_held_out_computation_is_one(corpus: HeldOut) -> None:
+    inputs = [mark.right.call for document in corpus.documents for mark in document.marks]
+    computations = [call.input for call in inputs if call.tool == "Calculator"]
+    assert len(computations) > 60
+    assert all(arithmetic.is_held_out(each) for each in computations)
+
+
+def test_every_mark_stands_before_a_word_that_its_result_contains(
+    corpus: HeldOut, training: list[Document]
+) -> None:
+    for document in [*corpus.documents, *training]:
+        for mark in document.marks:
+            following = document.text[mark.offset :]
+            assert following[0] == " "
+            word = following.split()[0].strip(".,;")
+            assert word in mark.right.result, (document.text, mark)
+
+
+def test_the_words_of_a_search_stand_before_the_call(corpus: HeldOut) -> None:
+    searches = 0
+    for document in corpus.documents:
+        for mark in document.marks:
+            if mark.right.call.tool == "WikiSearch":
+                name = mark.right.call.input.strip('"').split(" of ", maxsplit=1)[1]
+                assert name in document.text[: mark.offset]
+                searches += 1
+    assert searches > 40
+
+
+def test_the_operands_stand_before_the_call(corpus: HeldOut) -> None:
+    for document in corpus.documents:
+        for mark in document.marks:
+            if mark.right.call.tool == "Calculator":
+                expression = mark.right.call.input.replace("(", " ").replace(")", " ")
+                before = document.text[: mark.offset]
+                numbers = [word for word in expression.split() if word[0].isdigit()]
+                known = numbers[:-1] if expression.endswith("/ 2") else numbers
+                assert all(number in before for number in known), document.text
+
+
+def test_the_encyclopedia_knows_the_facts_of_the_demo_documents(corpus: HeldOut) -> None:
+    lines = (DEMO / "encyclopedia.jsonl").read_text(encoding="utf-8").splitlines()
+    pages = {page["wikipedia_title"]: page["text"] for page in map(json.loads, lines)}
+    for document in corpus.documents:
+        for mark in document.marks:
+            if mark.right.call.tool == "WikiSearch":
+                title, heading, sentence = mark.right.result.split(" > ")
+                paragraphs = pages[title]
+                at = paragraphs.index(f"Section::::{heading}.\n")
+                assert paragraphs[at + 1] == f"{sentence}\n"
+
+
+def test_passages_of_the_encyclopedia_are_short_sentences() -> None:
+    for line in (DEMO / "encyclopedia.jsonl").read_text(encoding="utf-8").splitlines():
+        page = json.loads(line)
+        assert page["text"][0] == page["wikipedia_title"] + "\n"
+        bodies = [text for text in page["text"][1:] if not text.startswith("Section::::")]
+        assert all(5 <= len(body.split()) <= 25 for body in bodies), bodies
+
+
+def test_titles_of_the_encyclopedia_are_unique(corpus: HeldOut) -> None:
+    titles = [entity.title for entity in corpus.world.entities]
+    assert len(set(titles)) == len(titles) >= 200
+    assert all(is_held_out(entity.title) for entity in corpus.world.entities if
+               entity.kind == "town")  # fmt: skip
+
+
+def test_demo_documents_hold_all_kinds() -> None:
+    kinds = [document.kind for document in held_out_corpus().documents]
+    shares = {kind: kinds.count(kind) / len(kinds) for kind in set(kinds)}
+    assert set(shares) == {"arithmetic", "date", "fact", "plain"}
+    assert 0.27 < shares["arithmetic"] < 0.43
+    assert 0.17 < shares["date"] < 0.33
+    assert 0.17 < shares["fact"] < 0.33
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (Fraction(10, 2), "5"),
+        (Fraction(85, 23), "3.70"),  # Table 10
+        (Fraction(5, 2), "2.50"),
+        (Fraction(1, 8), "0.13"),  # half away from zero
+        (Fraction(-1, 8), "-0.13"),
+        (Fraction(-18), "-18"),
+        (Fraction(2, 7), "0.29"),
+    ],
+)
+def test_results_are_rounded_to_two_decimals(value: Fraction, text: str) -> None:
+    assert render(value) == text
+
+
+def test_expansion_chooses_inner_choices_first_and_keeps_the_mark_at_its_word() -> None:
+    text = expand("it is (now (|already)) @ {r} (|apples|)", {"r": "7"}.__getitem__,
+                  random.Random(1))  # fmt: skip
+    assert text in {
+        f"it is now{word}@ 7{tail}" for word in ("", " already") for tail in ("", " apples")
+    }
