@@ -5,7 +5,7 @@ types are errors that name the key.
 """
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -32,6 +32,12 @@ class ModelConfig(Section):
     revision: str | None = None
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
 
+    @field_validator("path")
+    @classmethod
+    def _a_directory_is_the_same_one_everywhere(cls, path: str) -> str:
+        """Absolute: actors and later commands may be started in another directory."""
+        return str(Path(path).resolve()) if Path(path).is_dir() else path
+
 
 class EngineConfig(Section):
     """How M is run. `token_budget` bounds the tokens of one forward pass, padding included."""
@@ -57,7 +63,7 @@ class ToolConfig(Section):
     factory: str | None = None  # "package.module:callable" of a tool of one's own
     options: dict[str, Any] = Field(default_factory=dict)  # keyword arguments of the tool
     tau_s: float = Field(default=0.05, ge=0.0, lt=1.0)
-    tau_f: float = Field(default=1.0, ge=0.0)
+    tau_f: float = Field(default=1.0, ge=0.0, allow_inf_nan=False)
     k: int = Field(default=5, ge=1)
     m: int = Field(default=5, ge=1)
     max_examples: int = Field(default=25_000, ge=1)  # Appendix B: up to 25k examples per API
@@ -79,8 +85,10 @@ class RunConfig(Section):
     max_result_tokens: int = Field(default=100, ge=1)  # longer results are cut at a sentence end
     max_document_bytes: int = Field(default=2_000_000, ge=1)  # larger ones are dropped, counted
     unit_documents: int = Field(default=64, ge=1)
-    exact_reductions: bool = True  # skip what provably cannot be kept; never changes C*
-    report_tau_f: list[float] = Field(default=[0.5, 1.0, 2.0], min_length=1)  # Table 2
+    exact_reductions: bool = True  # skip what provably cannot be kept
+    report_tau_f: list[Annotated[float, Field(ge=0.0, allow_inf_nan=False)]] = Field(
+        default=[0.5, 1.0, 2.0], min_length=1
+    )  # Table 2
 
     @field_validator("input", mode="before")
     @classmethod

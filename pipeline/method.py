@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 
-from tools.prompt import load_prompt, render
-
 from pipeline.config import RunConfig, SamplingConfig
 from pipeline.tokens import TokenCodec
 from tools.base import ConfigError
+from tools.prompt import load_prompt, render
 
 # Tokens a rendered prompt may have beyond its header and the document: tokenizers that merge
 # across "Input: " and the text.
@@ -63,7 +62,7 @@ def resolve_method(config: RunConfig, codec: TokenCodec, *, context: int) -> Met
             k=tool.k,
             m=tool.m,
         )
-        for name, tool in config.tools.items()
+        for name, tool in sorted(config.tools.items())  # their order decides bytes
     }
     header, longest = max(
         (len(codec.prompt_ids(render(t.template, ""))), t.name) for t in tools.values()

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from rich.table import Table
-from tools.prompt import render
 
 from pipeline.config import RunConfig
 from pipeline.engines.describe import describe_model
@@ -12,6 +11,7 @@ from pipeline.prepare import prepare
 from pipeline.reading import read_rows
 from pipeline.tokens import TokenCodec
 from pipeline.units import plan_units
+from tools.prompt import render
 
 _SAMPLED_UNITS = 8
 
@@ -28,7 +28,9 @@ def plan_table(config: RunConfig) -> Table:
     """
     units = plan_units(config.input, config.unit_documents)
     codec = TokenCodec.load(config.model.path, revision=config.model.revision)
-    method = resolve_method(config, codec, context=describe_model(config.model).max_len)
+    method = resolve_method(
+        config, codec, context=describe_model(config.model, config.engine).max_len
+    )
     documents = sum(unit.num_documents for unit in units)
     looked_at = units[:: max(1, len(units) // _SAMPLED_UNITS)]
     offered = dict.fromkeys(method.tools, 0)

@@ -35,9 +35,8 @@ def _rows(document: SourceDocument, method: Method, codec: TokenCodec) -> Iterat
     common = {"url": document.url, "date": date, "language": document.language}
     dropped = document.dropped or _unusable(document.text, method)
     if dropped is not None:
-        text = "" if document.dropped else document.text
         yield common | {
-            "doc_id": document.doc_id, "part": 0, "text": text,
+            "doc_id": document.doc_id, "part": 0, "text": "",
             "dropped": dropped, "input_ids": [], "offers": [],
         }  # fmt: skip
         return

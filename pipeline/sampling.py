@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from tools.prompt import render
 
 from pipeline.engines.protocol import (
     LMEngine,
@@ -25,6 +24,7 @@ from pipeline.schemas import IN_FLIGHT
 from pipeline.seeds import sample_seed
 from pipeline.tokens import TokenCodec
 from tools.calls import ApiCall, parse_call
+from tools.prompt import render
 
 NO_IDS = np.zeros(0, dtype=np.int32)
 
@@ -185,7 +185,8 @@ def _distinct_calls(
         if not sample.ended:
             not_ended += 1
             continue
-        call = parse_call(codec.decode_sample(sample.token_ids), tool)
+        text = codec.decode_sample(sample.token_ids)
+        call = None if text is None else parse_call(text, tool)
         if call is None:
             not_parsed += 1
         else:

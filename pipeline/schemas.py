@@ -124,14 +124,26 @@ MANIFEST = pa.schema(
 def conform(table: pa.Table, schema: pa.Schema, *, stage: str) -> pa.Table:
     """`table` with exactly the columns, order and types of `schema`.
 
+    Text may be string or large_string; no other type is converted: a cast would fill a field
+    that was misspelt with nulls.
+
     Raises:
-        ContractError: a column is missing, cannot be cast, or holds a null it must not hold.
+        ContractError: a column is missing, is of another type, or holds a null it must not hold.
     """
     missing = [name for name in schema.names if name not in table.column_names]
     if missing:
         raise ContractError(
             stage=stage, doc_id="(all)", got=f"columns {table.column_names}", expected=missing
         )
+    for field in schema:
+        found = table.schema.field(field.name).type
+        if found != field.type and not (_is_text(found) and _is_text(field.type)):
+            raise ContractError(
+                stage=stage,
+                doc_id="(all)",
+                got=f"{field.name} of type {found}",
+                expected=field.type,
+            )
     try:
         conformed = table.select(schema.names).cast(schema)
         conformed.validate(full=True)
@@ -148,3 +160,7 @@ def conform(table: pa.Table, schema: pa.Schema, *, stage: str) -> pa.Table:
                 expected="a value in every row",
             )
     return conformed
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

@@ -114,10 +114,13 @@ class TokenCodec:
         """The bytes of each token; of an id outside the vocabulary those of U+FFFD."""
         return [self._table.get(int(token_id), _UNKNOWN) for token_id in ids]
 
-    def decode_sample(self, token_ids: Sequence[int]) -> str:
-        """The text of a sample before its first "]"."""
-        text = b"".join(self.token_bytes(token_ids)).decode("utf-8", errors="replace")
-        return text.partition(CLOSE)[0]
+    def decode_sample(self, token_ids: Sequence[int]) -> str | None:
+        """The text of a sample before its first "]"; None when that is not UTF-8."""
+        before = b"".join(self.token_bytes(token_ids)).partition(CLOSE.encode())[0]
+        try:
+            return before.decode("utf-8")
+        except UnicodeDecodeError:
+            return None
 
     def byte_offsets(self, ids: Ids) -> NDArray[np.int64]:
         """Where each token begins in the bytes of all, and where the last ends: int64 [n + 1]."""

@@ -21,6 +21,7 @@ _END_BYTES = 1 << 20  # of other weight files the two ends
 _TENSOR_BYTES = 4 << 10  # of each tensor of a larger safetensors file its beginning
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "tokenizer.model")
 _WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin")
+_TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json")
 
 
 def load_tokenizer(path: str, revision: str | None) -> "PreTrainedTokenizerFast":
@@ -109,10 +110,10 @@ def load_model(path: str, revision: str | None, dtype: str) -> "PreTrainedModel"
 
 
 def weights_id(path: str, revision: str | None) -> str:
-    """What identifies the weights: the commit of a Hub name, a hash of a local directory.
+    """What identifies a model: the commit of a Hub name, a hash of a local directory.
 
-    The hash is cheap for any size: config.json, names, shapes and sizes, and of every tensor a
-    few kilobytes.
+    The hash is cheap for any size: config.json, the tokenizer, names, shapes and sizes, and of
+    every tensor a few kilobytes.
 
     Raises:
         ConfigError: there is no such checkpoint.
@@ -149,6 +150,9 @@ def _hf_config(path: str, revision: str | None) -> "PreTrainedConfig":
 def _directory_hash(directory: Path) -> str:
     digest = hashlib.blake2b(digest_size=16)
     digest.update((directory / "config.json").read_bytes())
+    for name in _TOKENIZER_FILES:  # other tokens make other documents
+        file = directory / name
+        digest.update(file.read_bytes() if file.is_file() else b"")
     files = sorted(file for pattern in _WEIGHT_FILES for file in directory.glob(pattern))
     if not files:
         raise ConfigError(f"{directory}: no weights: neither *.safetensors nor pytorch_model*.bin")

@@ -2,12 +2,13 @@
 
 import importlib.metadata
 
-from pipeline.config import ModelConfig
+from pipeline.config import EngineConfig, ModelConfig
 from pipeline.engines.checkpoint import load_config, weights_id
+from pipeline.engines.load import device_of
 from pipeline.engines.protocol import EngineInfo
 
 
-def describe_model(model: ModelConfig) -> EngineInfo:
+def describe_model(model: ModelConfig, engine: EngineConfig) -> EngineInfo:
     """What TorchEngine.info says once the weights are loaded.
 
     Raises:
@@ -17,6 +18,7 @@ def describe_model(model: ModelConfig) -> EngineInfo:
     return EngineInfo(
         name="torch",
         version=importlib.metadata.version("torch"),
+        device=device_of(engine),
         dtype=model.dtype,
         max_len=config.context_length,
         vocab_size=config.vocab_size,

@@ -71,6 +71,7 @@ class EngineInfo(NamedTuple):
 
     name: str
     version: str
+    device: str  # "cpu" or "cuda"
     dtype: str
     max_len: int
     vocab_size: int

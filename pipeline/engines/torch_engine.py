@@ -50,14 +50,12 @@ class TorchEngine:
         *,
         revision: str | None = None,
         dtype: str = "float32",
-        device: str = "auto",
+        device: str = "cpu",
         token_budget: int = 8192,
         num_threads: int = 1,
     ) -> None:
         """Raises ConfigError for a checkpoint that is missing, torn, or not supported."""
         torch.set_num_threads(num_threads)
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
         codec = TokenCodec.load(path, revision)
         if codec.bos_id is None:
             raise ConfigError(
@@ -76,6 +74,7 @@ class TorchEngine:
         self.info = EngineInfo(
             name="torch",
             version=str(torch.__version__),
+            device=device,
             dtype=dtype,
             max_len=self._lm.max_len,
             vocab_size=self._lm.vocab_size,

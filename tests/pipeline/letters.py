@@ -53,7 +53,7 @@ class ScriptedEngine:
         samples: Callable[[str, int], Sequence[str]],
         loss: Callable[[str, str, int], float],
     ) -> None:
-        self.info = EngineInfo("scripted", "1", "float32", 4096, 512, "none")
+        self.info = EngineInfo("scripted", "1", "cpu", "float32", 4096, 512, "none")
         self.sampled_at: list[tuple[str, int]] = []
         self.scored: list[tuple[str, str, int]] = []
         self._codec, self._p_api, self._samples, self._loss = codec, p_api, samples, loss

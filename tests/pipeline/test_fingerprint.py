@@ -13,7 +13,7 @@ BASE: dict[str, Any] = {
     "model": {"path": "m"},
     "tools": {"Calculator": {"tau_f": 1.0}},
 }
-ENGINE = EngineInfo("torch", "1", "float32", 1024, 1000, "weights-1")
+ENGINE = EngineInfo("torch", "1", "cpu", "float32", 1024, 1000, "weights-1")
 
 
 def fingerprint(
@@ -45,6 +45,7 @@ def test_what_changes_no_byte_of_a_unit_changes_no_fingerprint() -> None:
         ({"tools": {"Calculator": {"k": 3}}}, "tools.Calculator.k"),
         ({"report_tau_f": [0.25]}, "smallest tau_f"),
         ({"info": ENGINE._replace(weights_id="weights-2")}, "engine.weights_id"),
+        ({"info": ENGINE._replace(device="cuda")}, "engine.device"),
         ({"version": "2"}, "tools.Calculator.version"),
         ({"stamp": "other input"}, "input"),
     ],

@@ -55,14 +55,14 @@ def test_a_checkpoint_loads_by_its_configuration(copy: Path) -> None:
 
 def test_a_model_is_described_without_its_weights(checkpoint: Path) -> None:
     model = ModelConfig(path=str(checkpoint))
-    assert describe_model(model) == load_engine(model, EngineConfig()).info
+    assert describe_model(model, EngineConfig()) == load_engine(model, EngineConfig()).info
 
 
 def test_a_damaged_configuration_is_refused(copy: Path) -> None:
     (copy / "config.json").write_text("{")
     one_line_error(copy, "no tokenizer")
     with pytest.raises(ConfigError, match=r"no usable config\.json"):
-        describe_model(ModelConfig(path=str(copy)))
+        describe_model(ModelConfig(path=str(copy)), EngineConfig())
 
 
 def test_a_missing_directory_is_refused(tmp_path: Path) -> None:
