@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from pipeline.schemas import IN_FLIGHT
 from pipeline.tokens import TokenCodec
-from tools.base import ContractError, ToolRequest, ToolResult
+from tools.base import ToolRequest, ToolResult
 from tools.calls import sanitize_result
 
 _SENTENCE_END = re.compile(r"[.!?](?=\s)")
@@ -78,21 +78,3 @@ def _longest_fit(
         else:
             high = middle
     return text[: ends[low - 1]] if low else ""
-
-
-def check_answers(
-    tool: str, requests: Sequence[ToolRequest], results: Sequence[ToolResult]
-) -> dict[ToolRequest, ToolResult]:
-    """Requests with their results.
-
-    Raises:
-        ContractError: the tool did not answer every request once.
-    """
-    if len(results) != len(requests):
-        raise ContractError(
-            stage=f"execute ({tool})",
-            doc_id="(batch)",
-            got=f"{len(results)} results",
-            expected=f"{len(requests)}",
-        )
-    return dict(zip(requests, results, strict=True))

@@ -6,11 +6,10 @@ from typing import Any
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
-from tools.registry import build_tool
 
 from pipeline.config import RunConfig
 from pipeline.engines.load import load_engine
-from pipeline.execution import check_answers, distinct_requests, record_results
+from pipeline.execution import distinct_requests, record_results
 from pipeline.method import resolve_method
 from pipeline.prepare import prepare
 from pipeline.reading import SourceDocument, list_document_files, open_documents, read_rows
@@ -19,6 +18,7 @@ from pipeline.scoring import score_calls
 from pipeline.tokens import TokenCodec
 from tools.actors import answer
 from tools.base import InputError
+from tools.registry import build_tool
 
 _SHOWN_TEXT = 600
 
@@ -45,7 +45,7 @@ def preview(config: RunConfig, num_documents: int) -> Iterator[RenderableType]:
         unit = sample_calls(unit, method, codec, engine)
         requests = distinct_requests(unit)
         results = {
-            name: check_answers(name, asked, answer(tools[name], asked))
+            name: dict(zip(asked, answer(tools[name], asked), strict=True))
             for name, asked in requests.items()
         }
         unit = record_results(unit, results, codec, max_result_tokens=method.max_result_tokens)

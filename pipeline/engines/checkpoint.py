@@ -21,7 +21,7 @@ _END_BYTES = 1 << 20  # of other weight files the two ends
 _TENSOR_BYTES = 4 << 10  # of each tensor of a larger safetensors file its beginning
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "tokenizer.model")
 _WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin")
-_TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json")
+_HASHED_TOKENIZER_FILES = (*_TOKENIZER_FILES, "merges.txt", "tokenizer_config.json")
 
 
 def load_tokenizer(path: str, revision: str | None) -> "PreTrainedTokenizerFast":
@@ -150,7 +150,7 @@ def _hf_config(path: str, revision: str | None) -> "PreTrainedConfig":
 def _directory_hash(directory: Path) -> str:
     digest = hashlib.blake2b(digest_size=16)
     digest.update((directory / "config.json").read_bytes())
-    for name in _TOKENIZER_FILES:  # other tokens make other documents
+    for name in _HASHED_TOKENIZER_FILES:  # other tokens make other documents
         file = directory / name
         digest.update(file.read_bytes() if file.is_file() else b"")
     files = sorted(file for pattern in _WEIGHT_FILES for file in directory.glob(pattern))
