@@ -12,6 +12,7 @@ from pipeline.schemas import DOCUMENTS
 from tools.base import InputError
 
 _REQUIRED = [field.name for field in DOCUMENTS if not field.nullable]
+_LARGEST_ROW_GROUP = 20_000  # rows; every unit reads the row groups it touches whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,8 @@ def open_documents(path: Path) -> pq.ParquetFile:
     """The Parquet file, its footer read and its columns checked.
 
     Raises:
-        InputError: the file is no Parquet, is torn, or lacks a required column of text.
+        InputError: the file is no Parquet, is torn, lacks a required column of text, or has row
+            groups far larger than a unit.
     """
     try:
         file = pq.ParquetFile(path)
@@ -66,6 +68,12 @@ def open_documents(path: Path) -> pq.ParquetFile:
         found = file.schema_arrow.field(name).type
         if not _is_text(found):
             raise InputError(f"{path}: column {name} is {found}, expected text (a string column)")
+    groups = (file.metadata.row_group(g).num_rows for g in range(file.metadata.num_row_groups))
+    if max(groups, default=0) > _LARGEST_ROW_GROUP:
+        raise InputError(
+            f"{path}: a row group of more than {_LARGEST_ROW_GROUP} rows would be read again for "
+            "every unit in it; `python -m pipeline ingest` writes smaller ones"
+        )
     return file
 
 

@@ -1,6 +1,7 @@
 """Units of work: which rows of which file are annotated and committed together."""
 
 import hashlib
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.atomic import write_atomically
-from pipeline.reading import list_document_files, one_line, open_documents
+from pipeline.doc_ids import check_doc_ids
+from pipeline.reading import list_document_files, open_documents
 from pipeline.schemas import MANIFEST, conform
 from tools.base import ContractError, InputError
 
@@ -45,31 +47,8 @@ def plan_units(inputs: Sequence[Path], unit_documents: int) -> list[Unit]:
             )
     if not units:
         raise InputError(f"{', '.join(map(str, inputs))}: no documents, every file has 0 rows")
-    _check_ids_are_unique(files)
+    check_doc_ids(files)
     return units
-
-
-def _check_ids_are_unique(files: Iterable[Path]) -> None:
-    """Done-marks, seeds and C* name documents by doc_id. Costs 8 bytes a document and a set."""
-    seen: set[bytes] = set()
-    for path in files:
-        try:
-            batches = open_documents(path).iter_batches(columns=["doc_id"])
-            for batch in batches:
-                for doc_id in batch.column(0).cast(pa.large_binary()).to_pylist():
-                    if doc_id is None:
-                        raise InputError(
-                            f"{path}: a document has no doc_id (null); give every row one"
-                        )
-                    digest = hashlib.blake2b(doc_id, digest_size=8).digest()
-                    if digest in seen:
-                        raise InputError(
-                            f"{path}: doc_id {doc_id.decode(errors='replace')!r} stands for two "
-                            "documents; `python -m pipeline ingest` drops the second"
-                        )
-                    seen.add(digest)
-        except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{path}: cannot read its doc_id: {one_line(error)}") from None
 
 
 def write_manifest(path: Path, units: Sequence[Unit]) -> None:
@@ -95,12 +74,21 @@ def read_manifest(path: Path) -> list[Unit]:
 
 
 def input_stamp(units: Iterable[Unit]) -> str:
-    """What was planned from, as a hash: the names, sizes and row counts of the input files.
+    """What was planned from, as a hash: the names, row counts and footers of the input files.
 
+    A footer has the places and statistics of all pages, so it changes with the content.
     Directories do not enter, so that a corpus can be moved and its run resumed.
     """
     rows: dict[str, int] = {}
     for unit in units:
         rows[unit.file] = rows.get(unit.file, 0) + unit.num_documents
-    parts = [f"{Path(f).name}:{Path(f).stat().st_size}:{count}" for f, count in rows.items()]
+    parts = [f"{Path(f).name}:{count}:{_footer_hash(Path(f))}" for f, count in rows.items()]
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
+
+
+def _footer_hash(path: Path) -> str:
+    with path.open("rb") as file:
+        file.seek(-8, os.SEEK_END)  # the length of the footer, then "PAR1"
+        length = int.from_bytes(file.read(4), "little")
+        file.seek(-8 - length, os.SEEK_END)
+        return hashlib.blake2b(file.read(length), digest_size=16).hexdigest()

@@ -50,6 +50,13 @@ def test_a_torn_data_page_is_one_clear_line(tmp_path: Path) -> None:
         read_rows(path, 0, 500)
 
 
+def test_a_row_group_far_larger_than_a_unit_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", ["x"] * 20_001, row_group_size=20_001)
+    with pytest.raises(InputError, match="row group of more than 20000 rows"):
+        open_documents(path)
+    open_documents(write(tmp_path / "b.parquet", ["x"] * 20_001, row_group_size=20_000))
+
+
 def test_invalid_utf8_costs_its_document_and_no_other(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     texts = pa.array([b"good", b"bad \xff", "na\u00efve".encode()], pa.large_binary())

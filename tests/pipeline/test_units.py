@@ -42,6 +42,13 @@ def test_a_doc_id_for_two_documents_is_refused_with_its_name(tmp_path: Path) -> 
         plan_units([tmp_path], unit_documents=2)
 
 
+def test_an_id_that_a_part_of_another_document_would_have_is_refused(tmp_path: Path) -> None:
+    documents(tmp_path / "a.parquet", ["long#12", "other#x", "lone#1"])
+    documents(tmp_path / "b.parquet", ["long", "other"])
+    with pytest.raises(InputError, match=r"a\.parquet: doc_id 'long#12' is what a part of"):
+        plan_units([tmp_path], unit_documents=2)
+
+
 def test_files_without_rows_only_are_refused(tmp_path: Path) -> None:
     documents(tmp_path / "a.parquet", [])
     with pytest.raises(InputError, match="no documents, every file has 0 rows"):
@@ -52,6 +59,13 @@ def test_a_file_without_rows_beside_others_is_no_error(tmp_path: Path) -> None:
     documents(tmp_path / "a.parquet", [])
     documents(tmp_path / "b.parquet", ["x"])
     assert [Path(u.file).name for u in plan_units([tmp_path], unit_documents=2)] == ["b.parquet"]
+
+
+def test_the_stamp_sees_other_rows_in_a_file_of_the_same_size(tmp_path: Path) -> None:
+    first = documents(tmp_path / "one" / "a.parquet", ["1", "2"])
+    other = documents(tmp_path / "two" / "a.parquet", ["1", "3"])
+    assert first.stat().st_size == other.stat().st_size
+    assert input_stamp(plan_units([first], 2)) != input_stamp(plan_units([other], 2))
 
 
 def test_the_stamp_survives_a_move_and_sees_another_file(tmp_path: Path) -> None:
