@@ -120,7 +120,7 @@ def report_command(run: Run) -> None:
         build=json.loads(built.read_text()) if built.exists() else None,
     )
     stdout.print(summary_table(stats))
-    stdout.print(f"report: {page}")
+    _tell(f"report: {page}")
 
 
 @app.command("inspect")
@@ -191,28 +191,33 @@ def _stats(directory: RunDir) -> Stats:
 def _say_if_unfinished(directory: RunDir) -> None:
     units, done = len(directory.units()), len(directory.done_marks())
     if done < units:
-        stderr.print(f"{directory.path}: {done} of {units} units are finished; using these")
+        stderr.print(
+            f"{directory.path}: {done} of {units} units are finished; using these", markup=False
+        )
 
 
 def _say(outcome: Outcome, run: Path) -> None:
     if outcome.units_done == 0:
-        stdout.print(
-            f"{run}: all {outcome.units_before} units are done already; no model work to do"
-        )
+        _tell(f"{run}: all {outcome.units_before} units are done already; no model work to do")
         return
     continued = f" ({outcome.units_before} were done before)" if outcome.units_before else ""
-    stdout.print(
+    _tell(
         f"{run}: {outcome.documents_done} documents in {outcome.units_done} units{continued}, "
         f"{outcome.seconds:.0f} s"
     )
 
 
 def _say_built(summary: BuildSummary, run: Path) -> None:
-    stdout.print(
+    _tell(
         f"{run / 'dataset'}: C* of {summary.documents} documents with {summary.calls} calls "
         f"({summary.tokens} tokens); {run / 'dataset_plain'}: the same without calls "
         f"({summary.tokens_plain} tokens)"
     )
+
+
+def _tell(text: str) -> None:
+    """One line, as it is: paths may hold what rich takes for markup."""
+    stdout.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def main() -> None:

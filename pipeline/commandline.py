@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from tools.base import ToolformerError
+from tools.base import ToolformerError, one_line
 
 stdout = Console()
 stderr = Console(stderr=True, soft_wrap=True, highlight=False)
@@ -20,7 +20,7 @@ def run_app(app: typer.Typer) -> None:
     try:
         app()
     except ToolformerError as error:
-        stderr.print(f"[bold red]error:[/] {escape(' '.join(str(error).split()))}")
+        stderr.print(f"[bold red]error:[/] {escape(one_line(error))}")
         sys.exit(1)
     except SystemExit as leaving:
         # Typer makes this of Ctrl-C, without a word.

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from tools.base import ConfigError
+from tools.base import ConfigError, one_line
 from tools.calls import is_tool_name
 
 # Appendix A: tools whose documents are pre-filtered get more positions and samples.
@@ -132,7 +132,7 @@ def load_config(path: Path, *, run: Path | None = None) -> RunConfig:
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such configuration file") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: not readable as YAML: {' '.join(str(error).split())}") from None
+        raise ConfigError(f"{path}: not readable as YAML: {one_line(error)}") from None
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: expected a mapping of settings, got {type(data).__name__}")
     if run is not None:

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.reading import one_line, open_documents
-from tools.base import InputError
+from pipeline.reading import open_documents
+from tools.base import InputError, one_line
 
 # What splitting makes of the doc_id of a long document.
 _PART = re.compile(rb"(.*)#[0-9]+", re.DOTALL)

@@ -37,7 +37,7 @@ def inspect_table(
     tau_f = {name: tool.tau_f for name, tool in config.tools.items()}
     [calls] = find_calls(unit_files, tau_f, [CallQuery(where=where, limit=limit)])
     for shown in calls:
-        place = Text.assemble(call_in_place(shown), "\n", (one_line(shown.doc_id), "dim"))
+        place = Text.assemble(call_in_place(shown), "\n", (printable(shown.doc_id), "dim"))
         table.add_row(
             shown.gain_text,
             _loss_minus(shown),
@@ -84,11 +84,11 @@ def top_calls_table(calls: Sequence[ShownCall]) -> Table:
 
 def call_in_place(shown: ShownCall) -> Text:
     """The call with its result, highlighted, between the text before and after it."""
-    before, after = one_line(shown.before), one_line(shown.after)
+    before, after = printable(shown.before), printable(shown.after)
     text = Text(("..." if len(before) > _CONTEXT else "") + before[-_CONTEXT:])
-    text.append(OPEN + one_line(str(shown.call)), style="bold cyan")
+    text.append(OPEN + printable(str(shown.call)), style="bold cyan")
     if shown.result is not None:
-        result = one_line(shown.result)
+        result = printable(shown.result)
         cut = result[:_LONGEST_RESULT] + ("..." if len(result) > _LONGEST_RESULT else "")
         text.append(f"{ARROW} {cut}", style="bold green")
     text.append(CLOSE, style="bold cyan")
@@ -96,7 +96,7 @@ def call_in_place(shown: ShownCall) -> Text:
     return text
 
 
-def one_line(text: str) -> str:
+def printable(text: str) -> str:
     """`text` without anything that could move the cursor: white space and controls as spaces."""
     return "".join(ch if ch.isprintable() else " " for ch in text)
 

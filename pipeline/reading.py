@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.schemas import DOCUMENTS
-from tools.base import InputError
+from tools.base import InputError, one_line
 
 _REQUIRED = [field.name for field in DOCUMENTS if not field.nullable]
 _LARGEST_ROW_GROUP = 20_000  # rows; every unit reads the row groups it touches whole
@@ -151,8 +151,3 @@ def _lossy(value: Any) -> str | None:
     if value is None:
         return None
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
-def one_line(error: BaseException) -> str:
-    """The text of an error without its line breaks."""
-    return " ".join(str(error).split())

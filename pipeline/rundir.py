@@ -22,10 +22,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from pipeline.atomic import write_atomically, write_text_atomically
 from pipeline.config import RunConfig
 from pipeline.schemas import SCORED, conform
 from pipeline.units import Unit, read_manifest
+from tools.atomic import write_atomically, write_text_atomically
 from tools.base import ContractError, InputError, OutputError
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.atomic import write_atomically
 from pipeline.doc_ids import check_doc_ids
 from pipeline.reading import list_document_files, open_documents
 from pipeline.schemas import MANIFEST, conform
+from tools.atomic import write_atomically
 from tools.base import ContractError, InputError
 
 

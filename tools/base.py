@@ -49,6 +49,11 @@ def _rebuild_contract_error(stage: str, doc_id: str, got: str, expected: str) ->
     return ContractError(stage=stage, doc_id=doc_id, got=got, expected=expected)
 
 
+def one_line(error: BaseException) -> str:
+    """The text of an error without its line breaks: part of the one line a user is shown."""
+    return " ".join(str(error).split())
+
+
 class ToolStatus(StrEnum):
     """How the execution of one call ended. Only OK carries a result."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
-from tools.base import ConfigError, Tool, ToolformerError
+from tools.base import ConfigError, Tool, ToolformerError, one_line
 
 # Import paths, not imports: what a tool loads is loaded where it runs.
 BUILT_IN = {
@@ -38,7 +38,7 @@ def build_tool(name: str, *, factory: str | None, options: dict[str, Any]) -> To
     except Exception as error:  # the factory may be anyone's code
         raise ConfigError(
             f"tool {name}: {path} cannot build it from the options {options}: "
-            f"{type(error).__name__}: {' '.join(str(error).split())}"
+            f"{type(error).__name__}: {one_line(error)}"
         ) from error
     return _checked_tool(name, path, tool)
 

@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.reading import one_line
-from tools.base import ContractError, InputError, ToolStatus
+from tools.base import ContractError, InputError, ToolStatus, one_line
 
 
 class Fate(StrEnum):

@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.atomic import write_text_atomically
 from pipeline.build.candidates import Candidates, Fate, candidates_of, decide, read_unit
 from pipeline.build.cap import ExampleCap
-from pipeline.build.merge import AugmentedDocument, KeptCall, SourceDocument, merge
+from pipeline.build.merge import AugmentedDocument, KeptCall, PlainDocument, merge
 from pipeline.build.shards import SHARD_ROWS, replacing
 from pipeline.build.summary import BuildSummary, Counts
 from pipeline.config import RunConfig
 from pipeline.tokens import TokenCodec
+from tools.atomic import write_text_atomically
 from tools.base import ConfigError, InputError
 from tools.calls import ApiCall
 
@@ -145,7 +145,7 @@ def _augmented(
             )
         )
     for row, calls in sorted(calls_of_row.items()):
-        source = SourceDocument(
+        source = PlainDocument(
             doc_id=unit.column("doc_id")[row].as_py(),
             text=unit.column("text")[row].as_py(),
             input_ids=unit.column("input_ids")[row].values.to_numpy(),
@@ -171,7 +171,7 @@ def _augmented_row(document: AugmentedDocument) -> dict[str, Any]:
     }
 
 
-def _plain_row(source: SourceDocument) -> dict[str, Any]:
+def _plain_row(source: PlainDocument) -> dict[str, Any]:
     return {
         "doc_id": source.doc_id,
         "text": source.text,

@@ -23,7 +23,7 @@ class KeptCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceDocument:
+class PlainDocument:
     """A document of C: its text and its canonical tokens."""
 
     doc_id: str
@@ -40,16 +40,14 @@ class SourceDocument:
 class AugmentedDocument:
     """A document of C*. `spans[j]` are the bytes of `text` that `calls[j]` occupies."""
 
-    source: SourceDocument
+    source: PlainDocument
     text: str
     input_ids: NDArray[np.int32]
     calls: tuple[KeptCall, ...]
     spans: tuple[tuple[int, int], ...]
 
 
-def merge(
-    source: SourceDocument, calls: Iterable[KeptCall], codec: TokenCodec
-) -> AugmentedDocument:
+def merge(source: PlainDocument, calls: Iterable[KeptCall], codec: TokenCodec) -> AugmentedDocument:
     """`source` with all `calls` interleaved, as text and, spliced token by token, as tokens.
 
     Differs from the paper: it leaves open how calls of several tools at one position are
@@ -109,7 +107,7 @@ def check(document: AugmentedDocument) -> None:
 
 
 def _check_tokens(
-    source: SourceDocument, text: str, input_ids: NDArray[np.int32], codec: TokenCodec
+    source: PlainDocument, text: str, input_ids: NDArray[np.int32], codec: TokenCodec
 ) -> None:
     """Nothing, if the tokens spell a space and `text` without the white space around the source.
 

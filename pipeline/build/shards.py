@@ -1,6 +1,5 @@
 """Dataset directories that appear whole or not at all."""
 
-import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -11,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.schemas import DATASET
+from tools.atomic import sync
 from tools.base import OutputError
 
 SHARD_ROWS = 10_000
@@ -45,7 +45,7 @@ class ShardWriter:
     def close(self) -> None:
         self._flush()
         self._shard.close()
-        _sync(self._path)
+        sync(self._path)
 
     def _flush(self) -> None:
         if self._waiting:
@@ -100,13 +100,5 @@ def _swap(out: Path, names: Sequence[str], mark: str) -> None:
         if (out / name).exists():
             (out / name).rename(replaced / name)
         (out / _BUILDING / name).rename(out / name)
-    _sync(out)
+    sync(out)
     shutil.rmtree(replaced)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

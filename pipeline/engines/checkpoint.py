@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from tools.base import ConfigError
+from tools.base import ConfigError, one_line
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
@@ -39,7 +39,7 @@ def load_tokenizer(path: str, revision: str | None) -> "PreTrainedTokenizerFast"
     try:
         tokenizer: Any = AutoTokenizer.from_pretrained(path, revision=revision)
     except (OSError, ValueError, KeyError) as error:
-        raise ConfigError(f"{path}: no tokenizer: {_one_line(error)}") from None
+        raise ConfigError(f"{path}: no tokenizer: {one_line(error)}") from None
     if not tokenizer.is_fast:
         raise ConfigError(
             f"{path}: {type(tokenizer).__name__} is not a fast tokenizer; convert it "
@@ -101,7 +101,7 @@ def load_model(path: str, revision: str | None, dtype: str) -> "PreTrainedModel"
             path, revision=revision, dtype=getattr(torch, dtype), output_loading_info=True
         )
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise ConfigError(f"{path}: the model cannot be loaded: {_one_line(error)}") from None
+        raise ConfigError(f"{path}: the model cannot be loaded: {one_line(error)}") from None
     model, report = loaded
     missing = sorted(report["missing_keys"])
     if missing:
@@ -144,7 +144,7 @@ def _hf_config(path: str, revision: str | None) -> "PreTrainedConfig":
     try:
         return cast("PreTrainedConfig", AutoConfig.from_pretrained(path, revision=revision))
     except (OSError, ValueError, KeyError) as error:
-        raise ConfigError(f"{path}: no usable config.json: {_one_line(error)}") from None
+        raise ConfigError(f"{path}: no usable config.json: {one_line(error)}") from None
 
 
 def _directory_hash(directory: Path) -> str:
@@ -181,7 +181,3 @@ def _sampled_ranges(stream: BinaryIO, size: int, file: Path) -> list[tuple[int, 
     starts = sorted(t["data_offsets"][0] for name, t in header.items() if name != "__metadata__")
     data = 8 + header_bytes
     return [(0, data), *((data + start, _TENSOR_BYTES) for start in starts), *ends]
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())

@@ -8,12 +8,12 @@ from typing import Any
 
 import jinja2
 
-from pipeline.atomic import write_text_atomically
 from pipeline.config import RunConfig
 from pipeline.report.calls import CallFilter, CallQuery, ShownCall, find_calls
 from pipeline.report.plots import gain_histogram_svg
 from pipeline.report.stats import Stats
 from pipeline.report.tool_stats import ToolStats
+from tools.atomic import write_text_atomically
 from tools.calls import ARROW, CLOSE, OPEN
 
 _SHOWN_CALLS = 8  # of each tool, best and worst

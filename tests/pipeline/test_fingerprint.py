@@ -56,7 +56,7 @@ def test_what_changes_bytes_is_named_by_its_key(change: dict[str, Any], key: str
 
 
 def test_a_new_tool_is_a_change() -> None:
-    both = {"tools": {"Calculator": {"tau_f": 1.0}, "Calendar": {}}}
+    both: dict[str, Any] = {"tools": {"Calculator": {"tau_f": 1.0}, "Calendar": {}}}
     assert any(
         line.startswith("tools.Calendar.k") for line in changes(fingerprint(), fingerprint(**both))
     )

@@ -18,7 +18,8 @@ pytestmark = [pytest.mark.ray, pytest.mark.shared_data]
 
 def without_calls(row: dict[str, Any]) -> bytes:
     """A C* text without the bytes its calls occupy."""
-    text, kept, place = row["text"].encode(), b"", 0
+    text: bytes = row["text"].encode()
+    kept, place = b"", 0
     for call in sorted(row["calls"], key=lambda call: call["byte_start"]):
         kept += text[place : call["byte_start"]]
         place = call["byte_end"]

@@ -14,6 +14,7 @@ import bm25s
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from tools.atomic import sync
 from tools.base import ConfigError, InputError, OutputError
 from tools.wikisearch.bm25 import PASSAGE_SCHEMA, BM25Index
 
@@ -67,9 +68,9 @@ def save_index(index: BM25Index, out: Path) -> None:
         temporary.mkdir()
         _write_files(index, temporary)
         for path in [*temporary.iterdir(), temporary]:
-            _sync(path)
+            sync(path)
         os.replace(temporary, out)
-        _sync(out.parent)
+        sync(out.parent)
     except OSError as error:
         raise OutputError(f"{out}: cannot write: {error.strerror or error}") from None
     finally:
@@ -112,14 +113,6 @@ def _write_files(index: BM25Index, directory: Path) -> None:
         content_hash=index.content_hash,
     )
     (directory / META).write_text(meta.model_dump_json(indent=2) + "\n", encoding="utf-8")
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _first_line(error: Exception) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.atomic import write_atomically, write_text_atomically
+from tools.atomic import write_atomically, write_text_atomically
 from tools.base import OutputError
 
 
