@@ -1,25 +1,26 @@
 """The annotation of a corpus, from plan to last commit; continued where it was interrupted."""
 
 import time
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from rich.console import Console
-from tools.registry import build_tool
 
 from pipeline.atomic import write_text_atomically
 from pipeline.config import RunConfig
 from pipeline.engines.describe import describe_model
 from pipeline.fingerprint import changes, digest, fingerprint_of, package_versions
-from pipeline.graph import run_graph, start_pools, wait_for_engines
+from pipeline.graph import run_graph, start_pools, wait_for_pools
 from pipeline.method import Method, resolve_method
 from pipeline.progress import unit_progress
-from pipeline.ray_session import our_error, ray_session
+from pipeline.ray_session import our_error, ray_session, short_text
 from pipeline.rundir import RunDir, RunRecord
 from pipeline.tokens import TokenCodec
 from pipeline.units import Unit, input_stamp, plan_units, write_manifest
 from tools.base import ConfigError, ToolformerError
+from tools.registry import build_tool
 
 
 class Resume(StrEnum):
@@ -78,7 +79,7 @@ def annotate(
 def resolve_run(config: RunConfig, units: Sequence[Unit]) -> tuple[Method, RunRecord]:
     """The method and the record of a run. Reads the model's description, not its weights."""
     codec = TokenCodec.load(config.model.path, revision=config.model.revision)
-    engine = describe_model(config.model)
+    engine = describe_model(config.model, config.engine)
     method = resolve_method(config, codec, context=engine.max_len)
     tool_versions = {
         name: build_tool(name, factory=tool.factory, options=tool.options).version
@@ -106,7 +107,8 @@ def check_resume(run: RunDir, resume: Resume) -> None:
 
 
 def _begin_or_continue(run: RunDir, record: RunRecord, units: Sequence[Unit]) -> None:
-    if run.exists():
+    # Where no unit is finished, other settings spoil nothing: the run begins anew.
+    if run.marked_units():
         before = run.record()
         if before.fingerprint != record.fingerprint:
             changed = "; ".join(changes(before.fingerprint_of, record.fingerprint_of))
@@ -134,17 +136,26 @@ def _annotate_units(
         try:
             pools = start_pools(config)
             with console.status(f"loading {config.model.path} x {config.engine.replicas}"):
-                wait_for_engines(pools)
+                wait_for_pools(pools, describe_model(config.model, config.engine))
             with unit_progress(run, todo, console):
                 run_graph(todo, config, method, pools, run.path.resolve())
         except Exception as error:
-            ours = our_error(error)
-            if ours is None or ours is error:
-                raise
-            raise ours from None
+            raise _in_our_words(error, run) from None
         missing = [unit.unit_id for unit in todo if run.done_mark(unit.unit_id) is None]
         if missing:
             raise ToolformerError(
                 f"{run.path}: {len(missing)} of {len(todo)} units were not committed "
                 f"(first: {missing[0]}); run the same command again"
             )
+
+
+def _in_our_words(error: Exception, run: RunDir) -> ToolformerError:
+    """The error of this system behind what Ray raised, or one line about it and a file for more."""
+    ours = our_error(error)
+    if ours is not None:
+        return ours
+    write_text_atomically(run.error_path, "".join(traceback.format_exception(error)))
+    return ToolformerError(
+        f"{run.path}: a worker failed: {short_text(error)}; finished units stay, the same command "
+        f"continues; the whole traceback is in {run.error_path}"
+    )

@@ -19,11 +19,13 @@ from pipeline.engines.actor import LMActor
 from pipeline.engines.protocol import EngineInfo
 from pipeline.method import Method
 from pipeline.stages.commit import UnitSink
-from pipeline.stages.execute import ExecuteStage, ToolAccess
+from pipeline.stages.execute import ExecuteStage
 from pipeline.stages.language_model import LMStage
 from pipeline.stages.read import ReadStage
+from pipeline.stages.tool_access import ToolAccess
 from pipeline.units import Unit
 from tools.actors import ToolActor
+from tools.base import ConfigError
 
 _STAGE_CPUS = 0.25  # stages wait for actors most of the time
 _REPLICAS_PER_STAGE_ACTOR = 8
@@ -53,6 +55,7 @@ def start_pools(config: RunConfig) -> Pools:
                 factory=tool.factory,
                 options=tool.options,
                 timeout_s=tool.timeout_s,
+                sharers=_stage_actors(config.engine.replicas),
                 actors=[
                     ToolActor.remote(name, tool.factory, tool.options) for _ in range(tool.actors)
                 ],
@@ -62,10 +65,17 @@ def start_pools(config: RunConfig) -> Pools:
     )
 
 
-def wait_for_engines(pools: Pools) -> EngineInfo:
-    """What the replicas run, once every one of them has loaded its weights."""
-    infos: list[EngineInfo] = ray.get([lm.info.remote() for lm in pools.language_models])
-    return infos[0]
+def wait_for_pools(pools: Pools, expected: EngineInfo) -> None:
+    """Return once the replicas have loaded their weights and the tools their data.
+
+    Raises:
+        RayTaskError: one of them cannot; its cause is the error that says why.
+        ConfigError: a node runs another model, or another torch, than the run was planned for.
+    """
+    ray.get([actor.load.remote() for tool in pools.tools for actor in tool.actors])
+    for info in ray.get([lm.info.remote() for lm in pools.language_models]):
+        if info != expected:
+            raise ConfigError(f"a replica runs {info}, the run was planned for {expected}")
 
 
 def run_graph(
@@ -97,7 +107,7 @@ def graph(units: Sequence[Unit], config: RunConfig, method: Method, pools: Pools
 
 def _stage(rows: Dataset, replicas: int, stage: Any, *arguments: Any) -> Dataset:
     """`rows` through a fixed pool of `stage` actors that together hold two units a replica."""
-    size = math.ceil(replicas / _REPLICAS_PER_STAGE_ACTOR)
+    size = _stage_actors(replicas)
     in_flight = _UNITS_PER_REPLICA * math.ceil(replicas / size)
     return rows.map_batches(
         stage,
@@ -113,6 +123,10 @@ def _stage(rows: Dataset, replicas: int, stage: Any, *arguments: Any) -> Dataset
     )
 
 
+def _stage_actors(replicas: int) -> int:
+    return math.ceil(replicas / _REPLICAS_PER_STAGE_ACTOR)
+
+
 def configure_ray_data() -> None:
     """Bound the run-ahead, keep a unit in one block, and leave the terminal to our progress bar."""
     context = DataContext.get_current()
@@ -121,3 +135,4 @@ def configure_ray_data() -> None:
     context.enable_progress_bars = False
     context.print_on_execution_start = False
     context.execution_options.preserve_order = False
+    context.raise_original_map_exception = True  # the wrapper's cause is lost between processes

@@ -5,10 +5,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import ray
+from ray.exceptions import RayError
 
-from tools.base import ToolformerError
+from tools.base import ConfigError, ToolformerError
 
 _SMALLEST_LOCAL_CPUS = 4  # logical: the stages wait most of the time
 _NOT_SHIPPED = [".git/", ".venv/", "runs/", "tests/", "**/__pycache__/"]
@@ -20,30 +22,59 @@ def ray_session(address: str | None, *, dashboard: bool) -> Iterator[str]:
 
     With no address a cluster of this machine alone is started and ended again. Otherwise the
     running cluster is joined, and the code in the current directory is shipped to it.
+
+    Raises:
+        ConfigError: there is no cluster at `address`.
     """
-    for name in ("ray", "ray.data"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    if address is None:
-        # Ray's own processes write to its log directory; the terminal is for our progress.
-        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-        context = ray.init(
-            address="local",
-            num_cpus=max(_SMALLEST_LOCAL_CPUS, os.cpu_count() or 1),
-            include_dashboard=dashboard,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
-    else:
-        context = ray.init(
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    # Ray Data logs every exception it raises; ours to show is one line.
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)
+    # Ray's own processes write to its log directory; the terminal is for our progress.
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    with _standard_error_closed():
+        context = _start(dashboard) if address is None else _join(address)
+    try:
+        yield context.dashboard_url or ""
+    finally:
+        ray.shutdown()
+
+
+def _start(dashboard: bool) -> Any:
+    return ray.init(
+        address="local",
+        num_cpus=max(_SMALLEST_LOCAL_CPUS, os.cpu_count() or 1),
+        include_dashboard=dashboard,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+    )
+
+
+def _join(address: str) -> Any:
+    try:
+        return ray.init(
             address=address,
             runtime_env={"working_dir": str(Path.cwd()), "excludes": _NOT_SHIPPED},
             log_to_driver=False,
             logging_level=logging.ERROR,
         )
+    except (ConnectionError, ValueError) as error:
+        raise ConfigError(
+            f"--address {address}: no Ray cluster to join there: {error}; start one with "
+            "`ray start --head`, or leave --address out"
+        ) from None
+
+
+@contextmanager
+def _standard_error_closed() -> Iterator[None]:
+    """Ray's C++ part announces on standard error even that it is told to be quiet."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
     try:
-        yield context.dashboard_url or ""
+        yield
     finally:
-        ray.shutdown()
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def our_error(error: BaseException) -> ToolformerError | None:
@@ -55,7 +86,20 @@ def our_error(error: BaseException) -> ToolformerError | None:
         if current is None or id(current) in seen:
             continue
         seen.add(id(current))
-        if isinstance(current, ToolformerError):
+        # Ray's copy of an error is of its class as well, but its text is a whole traceback.
+        if isinstance(current, ToolformerError) and not isinstance(current, RayError):
             return current
         waiting += [getattr(current, "cause", None), current.__cause__, current.__context__]
+        waiting += [argument for argument in current.args if isinstance(argument, Exception)]
     return None
+
+
+def short_text(error: BaseException) -> str:
+    """What went wrong, in one line: the exception of a worker without Ray's traceback around it."""
+    carried = getattr(error, "cause", None) or next(iter(error.args), None)
+    if isinstance(carried, Exception):
+        return short_text(carried)
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if isinstance(error, RayError) and lines:
+        return lines[-1]  # of a traceback, the exception itself
+    return f"{type(error).__name__}: {' '.join(lines)}"

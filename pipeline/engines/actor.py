@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import cached_property
 
 import pyarrow as pa
 import ray
@@ -19,11 +20,23 @@ Annotate = Callable[[pa.Table, Method, TokenCodec, LMEngine], pa.Table]
 
 
 class LMHost:
-    """One replica of M with its tokenizer. It works on one unit at a time."""
+    """One replica of M with its tokenizer. It works on one unit at a time.
+
+    The first call loads: what fails in a call comes back from Ray as the exception it is, what
+    fails in a constructor as text.
+    """
 
     def __init__(self, model: ModelConfig, engine: EngineConfig) -> None:
-        self._codec = TokenCodec.load(model.path, revision=model.revision)
-        self._engine = load_engine(model, engine)
+        self._model = model
+        self._engine_config = engine
+
+    @cached_property
+    def _codec(self) -> TokenCodec:
+        return TokenCodec.load(self._model.path, revision=self._model.revision)
+
+    @cached_property
+    def _engine(self) -> LMEngine:
+        return load_engine(self._model, self._engine_config)
 
     def info(self) -> EngineInfo:
         return self._engine.info

@@ -11,6 +11,7 @@ from ray.data.datasource import Datasink
 
 from pipeline.rundir import RunDir, commit_unit
 from pipeline.schemas import IN_FLIGHT, conform
+from pipeline.stages.failure import carried
 from pipeline.trace import read_trace
 from pipeline.units import Unit
 from tools.base import ContractError
@@ -26,6 +27,7 @@ class UnitSink(Datasink[None]):
         self._run_path = run_path
         self._units = {unit.unit_id: unit for unit in units}
 
+    @carried()
     def write(self, blocks: Iterable[Any], ctx: object) -> None:
         for block in blocks:
             self._commit(BlockAccessor.for_block(block).to_arrow())

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from pipeline.execution import distinct_requests, record_results
 from pipeline.schemas import IN_FLIGHT, conform
+from pipeline.stages.failure import carried
 from pipeline.stages.language_model import check_same_rows
 from pipeline.stages.tool_access import ToolAccess, ToolClient
 from pipeline.tokens import TokenCodec
@@ -29,6 +30,10 @@ class ExecuteStage:
         self._max_result_tokens = max_result_tokens
 
     async def __call__(self, unit: pa.Table) -> AsyncIterator[pa.Table]:
+        with carried():
+            yield await self._executed(unit)
+
+    async def _executed(self, unit: pa.Table) -> pa.Table:
         conform(unit, IN_FLIGHT, stage="execute")
         started = time.perf_counter()
         wanted = distinct_requests(unit)
@@ -41,4 +46,4 @@ class ExecuteStage:
             unit, results, self._codec, max_result_tokens=self._max_result_tokens
         )
         traced = add_trace(executed, "execute", time.perf_counter() - started)
-        yield check_same_rows(unit, traced, stage="execute")
+        return check_same_rows(unit, traced, stage="execute")

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from pipeline.method import Method
 from pipeline.schemas import IN_FLIGHT, conform
+from pipeline.stages.failure import carried
 from tools.base import ContractError
 
 
@@ -25,6 +26,10 @@ class LMStage:
         self._method = method
 
     async def __call__(self, unit: pa.Table) -> AsyncIterator[pa.Table]:
+        with carried():
+            yield await self._asked(unit)
+
+    async def _asked(self, unit: pa.Table) -> pa.Table:
         conform(unit, IN_FLIGHT, stage=self._kind)
         chosen = min(range(len(self._replicas)), key=lambda index: self._waiting[index])
         replica = self._replicas[chosen]
@@ -34,7 +39,7 @@ class LMStage:
             answered = await ask.remote(unit, self._method)
         finally:
             self._waiting[chosen] -= 1
-        yield check_same_rows(unit, answered, stage=self._kind)
+        return check_same_rows(unit, answered, stage=self._kind)
 
 
 def check_same_rows(before: pa.Table, after: pa.Table, *, stage: str) -> pa.Table:

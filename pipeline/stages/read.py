@@ -9,6 +9,7 @@ from pipeline.method import Method
 from pipeline.prepare import prepare
 from pipeline.reading import read_rows
 from pipeline.schemas import IN_FLIGHT, MANIFEST, conform
+from pipeline.stages.failure import carried
 from pipeline.tokens import TokenCodec
 from pipeline.trace import add_trace
 from tools.base import ContractError
@@ -21,6 +22,7 @@ class ReadStage:
         self._codec = TokenCodec.load(model_path, revision=revision)
         self._method = method
 
+    @carried()
     def __call__(self, units: pa.Table) -> pa.Table:
         (unit,) = conform(units, MANIFEST, stage="read").to_pylist()
         started = time.perf_counter()

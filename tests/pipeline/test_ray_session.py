@@ -1,0 +1,51 @@
+"""Errors as Ray hands them back, and what a user is told."""
+
+import pickle
+from typing import Any
+
+import pytest
+from ray.exceptions import RayTaskError
+
+from pipeline.ray_session import our_error, short_text
+from pipeline.stages.failure import StageFailure, carried
+from tools.base import ContractError, InputError
+
+TRACEBACK = 'ray::Stage() (pid=1)\n  File "x.py", line 1\nValueError: the moon is\ndown'
+
+
+def from_a_task(cause: Exception) -> RayTaskError:
+    """What `ray.get` raises for a task that raised `cause`: of both classes."""
+    make: Any = RayTaskError
+    error = make("stage", TRACEBACK, cause, proctitle="ray::Stage", pid=1, ip="127.0.0.1")
+    raised = error.as_instanceof_cause()
+    assert isinstance(raised, RayTaskError)
+    return raised
+
+
+def test_our_error_is_found_in_rays_copy_and_not_mistaken_for_it() -> None:
+    ours = ContractError(stage="score", doc_id="d", got=1, expected=2)
+    found = our_error(from_a_task(ours))
+    assert str(found) == "score: document d: got 1, expected 2"
+
+
+def test_our_error_survives_a_stage_and_what_ray_data_appends() -> None:
+    with pytest.raises(StageFailure) as caught, carried():
+        raise from_a_task(InputError("a.parquet: torn"))
+    failure = pickle.loads(pickle.dumps(caught.value))
+    failure.args = (*failure.args, "Failed to apply UDF transform after 1/1 attempts")
+    found = our_error(from_a_task(failure))
+    assert type(found) is InputError and str(found) == "a.parquet: torn"
+
+
+def test_another_error_is_none_of_ours_and_short() -> None:
+    with pytest.raises(StageFailure) as caught, carried():
+        raise ValueError("the moon is\ndown")
+    for error in (from_a_task(ValueError("the moon is\ndown")), from_a_task(caught.value)):
+        assert our_error(error) is None
+        assert short_text(error) == "ValueError: the moon is down"
+
+
+def test_without_a_cause_the_last_line_of_the_traceback_is_shown() -> None:
+    make: Any = RayTaskError
+    error = make("stage", "Traceback\n  File\nOSError: full\n", None, "p", 1, "ip")
+    assert short_text(error) == "OSError: full"
