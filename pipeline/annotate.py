@@ -8,7 +8,6 @@ from enum import StrEnum
 
 from rich.console import Console
 
-from pipeline.atomic import write_text_atomically
 from pipeline.config import RunConfig
 from pipeline.engines.describe import describe_model
 from pipeline.fingerprint import changes, digest, fingerprint_of, package_versions
@@ -19,6 +18,7 @@ from pipeline.ray_session import our_error, ray_session, short_text
 from pipeline.rundir import RunDir, RunRecord
 from pipeline.tokens import TokenCodec
 from pipeline.units import Unit, input_stamp, plan_units, write_manifest
+from tools.atomic import write_text_atomically
 from tools.base import ConfigError, ToolformerError
 from tools.registry import build_tool
 

@@ -216,7 +216,7 @@ def test_ctrl_c_is_one_line_and_the_same_command_continues(
     tmp_path: Path, ray_directory: Path
 ) -> None:
     run = RunDir(tmp_path / "run")
-    config = demo_config(tmp_path, 24, **SMALL | {"unit_documents": 1})
+    config = demo_config(tmp_path, 12, **SMALL | {"unit_documents": 1})
     command = [
         sys.executable, "-m", "pipeline", "annotate", str(config), "--run", str(run.path),
         "--no-dashboard",
@@ -236,7 +236,7 @@ def test_ctrl_c_is_one_line_and_the_same_command_continues(
     finished = unit_bytes(run.path)
     assert len(finished) >= 1
     annotate(config, run.path, ray_directory)
-    assert len(run.done_marks()) == 24
+    assert len(run.done_marks()) == 12
     assert finished.items() <= unit_bytes(run.path).items()
 
 
