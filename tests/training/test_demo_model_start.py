@@ -1,0 +1,34 @@
+from pathlib import Path
+
+import torch
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from training.world.model import new_model
+
+
+def test_the_first_heads_begin_by_attending_one_two_and_three_places_back() -> None:
+    tokenizer = AutoTokenizer.from_pretrained(Path("pipeline/demo/model"))
+    assert isinstance(tokenizer, PreTrainedTokenizerFast)
+    torch.manual_seed(0)
+    model = new_model(tokenizer)
+    model.set_attn_implementation("eager")
+    tokens_BT = torch.randint(1, 1024, (1, 40))
+    with torch.inference_mode():
+        first_BHTT = model(tokens_BT, output_attentions=True).attentions[0]
+    for head, back in enumerate((1, 2, 3)):
+        weights = [float(first_BHTT[0, head, at, at - back]) for at in range(10, 40)]
+        # The random part of the weights moves a few: 0.77, 0.77 and 0.80 with this seed.
+        assert sum(weights) / len(weights) > 0.7
+    # The other heads begin without a preference for a place.
+    assert float(first_BHTT[0, 3:, 39].max()) < 0.5
+
+
+def test_output_weights_begin_as_the_embedding_but_are_not_tied() -> None:
+    tokenizer = AutoTokenizer.from_pretrained(Path("pipeline/demo/model"))
+    assert isinstance(tokenizer, PreTrainedTokenizerFast)
+    torch.manual_seed(0)
+    model = new_model(tokenizer)
+    embedding = model.get_parameter("transformer.wte.weight")
+    output = model.get_parameter("lm_head.weight")
+    assert torch.equal(embedding, output)
+    assert embedding.data_ptr() != output.data_ptr()
