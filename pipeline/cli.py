@@ -16,7 +16,7 @@ from pipeline.ingest.sources import SourceFormat
 from pipeline.inspect_run import inspect_table, summary_table, top_calls_table
 from pipeline.plan import plan_table
 from pipeline.preview import preview
-from pipeline.report.calls import CallFilter, extreme_calls
+from pipeline.report.calls import CallFilter, best_calls
 from pipeline.report.html import write_report
 from pipeline.report.stats import Stats, collect_stats
 from pipeline.rundir import RunDir
@@ -79,7 +79,7 @@ def annotate_command(
     stdout.print(summary_table(_stats(directory)))
     thresholds = {name: tool.tau_f for name, tool in settings.tools.items()}
     files = directory.finished_unit_files()
-    top, _ = extreme_calls(files, thresholds, limit=5)
+    top = best_calls(files, thresholds, per_tool=2)
     if top:
         stdout.print(top_calls_table(top))
 

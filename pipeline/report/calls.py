@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pipeline.build.candidates import Candidates, candidates_of, read_unit
 from tools.calls import ApiCall
 
+_LOOKED_AT = 5  # calls for each that is shown: several may stand in one place
 CONTEXT_BYTES = 240  # of the text, on each side of a call
 
 
@@ -118,21 +119,24 @@ def find_calls(
     return [[ranked.shown for ranked in best] for best in found]
 
 
-def extreme_calls(
-    unit_files: Iterable[Path],
-    tau_f: Mapping[str, float],
-    *,
-    limit: int,
-    where: CallFilter = SCORED_CALLS,
-) -> tuple[list[ShownCall], list[ShownCall]]:
-    """The calls with the highest gains, best first, and with the lowest, worst first.
+def best_calls(
+    unit_files: Iterable[Path], tau_f: Mapping[str, float], *, per_tool: int
+) -> list[ShownCall]:
+    """The calls with the highest gains of each tool in `tau_f`, each in a place of its own.
 
     Raises:
         InputError: a unit cannot be read.
     """
-    queries = [CallQuery(where=where, limit=limit, lowest=lowest) for lowest in (False, True)]
-    highest, lowest = find_calls(unit_files, tau_f, queries)
-    return highest, lowest
+    queries = [
+        CallQuery(where=CallFilter(tool=tool, scored=True), limit=_LOOKED_AT * per_tool)
+        for tool in tau_f
+    ]
+    best: list[ShownCall] = []
+    for found in find_calls(unit_files, tau_f, queries):
+        places = {(shown.doc_id, shown.position): shown for shown in reversed(found)}
+        by_place = [shown for shown in found if places[(shown.doc_id, shown.position)] is shown]
+        best.extend(by_place[:per_tool])
+    return best
 
 
 def _key_C(candidates: Candidates, *, lowest: bool) -> NDArray[np.float64]:

@@ -5,11 +5,12 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 
 from pipeline.inspect_run import inspect_table, summary_table, top_calls_table
-from pipeline.report.calls import CallFilter, extreme_calls
+from pipeline.report.calls import CallFilter
 from pipeline.report.stats import collect_stats
 from tests.pipeline.build.scored_units import (
     TEXT_A,
     candidate,
+    extreme_calls,
     row,
     run_config,
     two_units,

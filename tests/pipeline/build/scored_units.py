@@ -4,6 +4,7 @@ Token ids are byte values, but 256 for " [" and 257 for " ->". So position i of 
 these two is byte i - 1 of it (the space before the text is token 0).
 """
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from pipeline.config import RunConfig
+from pipeline.report.calls import SCORED_CALLS, CallFilter, CallQuery, ShownCall, find_calls
 from pipeline.schemas import SCORED
 from pipeline.tokens import TokenCodec
 
@@ -166,3 +168,20 @@ def two_units(directory: Path) -> list[Path]:
         write_unit(directory / "0000000.parquet", [a, c]),
         write_unit(directory / "0000001.parquet", [d, b]),
     ]
+
+
+def extreme_calls(
+    unit_files: Iterable[Path],
+    tau_f: Mapping[str, float],
+    *,
+    limit: int,
+    where: CallFilter = SCORED_CALLS,
+) -> tuple[list[ShownCall], list[ShownCall]]:
+    """The calls with the highest gains, best first, and with the lowest, worst first.
+
+    Raises:
+        InputError: a unit cannot be read.
+    """
+    queries = [CallQuery(where=where, limit=limit, lowest=lowest) for lowest in (False, True)]
+    highest, lowest = find_calls(unit_files, tau_f, queries)
+    return highest, lowest

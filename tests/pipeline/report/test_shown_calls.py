@@ -4,8 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.report.calls import CallFilter, ShownCall, extreme_calls
-from tests.pipeline.build.scored_units import TEXT_A, candidate, row, two_units, write_unit
+from pipeline.report.calls import CallFilter, ShownCall, best_calls
+from tests.pipeline.build.scored_units import (
+    TEXT_A,
+    candidate,
+    extreme_calls,
+    row,
+    two_units,
+    write_unit,
+)
 
 TAU_F = {"Calculator": 0.5, "Calendar": 1.0}
 
@@ -78,3 +85,17 @@ def test_context_is_cut_between_characters(tmp_path: Path) -> None:
     [shown], _ = extreme_calls([unit], TAU_F, limit=1)
     # 240 bytes are 120 characters.
     assert (shown.before, shown.after) == ("é" * 120, "é" * 120)
+
+
+def test_the_best_calls_of_each_tool_stand_in_places_of_their_own(tmp_path: Path) -> None:
+    calls = [
+        candidate("Calculator", 4, "1 + 1", "2", plus=1.0),
+        candidate("Calculator", 4, "2 * 1", "2", plus=1.5),
+        candidate("Calculator", 6, "3 + 4", "7", plus=2.0),
+        candidate("Calendar", 4, "", "Today", plus=2.75),
+    ]
+    unit = write_unit(tmp_path / "u.parquet", [row("a", TEXT_A, calls=calls)])
+    best = best_calls([unit], TAU_F, per_tool=2)
+    assert [(shown.call.tool, shown.gain) for shown in best] == [
+        ("Calculator", 2.0), ("Calculator", 1.0), ("Calendar", 0.25),
+    ]  # fmt: skip
