@@ -18,7 +18,7 @@ from pipeline.ray_session import our_error, ray_session, short_text
 from pipeline.rundir import RunDir, RunRecord
 from pipeline.tokens import TokenCodec
 from pipeline.units import Unit, input_stamp, plan_units, write_manifest
-from tools.atomic import write_text_atomically
+from tools.atomic import remove_leftovers, write_text_atomically
 from tools.base import ConfigError, ToolformerError
 from tools.registry import build_tool
 
@@ -107,6 +107,8 @@ def check_resume(run: RunDir, resume: Resume) -> None:
 
 
 def _begin_or_continue(run: RunDir, record: RunRecord, units: Sequence[Unit]) -> None:
+    for directory in (run.path, run.path / "units", run.path / "_done"):
+        remove_leftovers(directory)
     # Where no unit is finished, other settings spoil nothing: the run begins anew.
     if run.marked_units():
         before = run.record()

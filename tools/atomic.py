@@ -1,22 +1,26 @@
 """Files that are either there, whole, or not there: temporary name, fsync, rename."""
 
 import os
+import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from tools.base import OutputError
 
+_SUFFIX = ".tmp"
+
 
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a temporary file beside `path`, then give it its name.
 
-    The temporary name is fixed, so what a killed writer left is overwritten by the next one.
+    The temporary name is of this write alone: a writer thought dead that still writes harms
+    nobody. What killed writers leave, `remove_leftovers` removes.
 
     Raises:
         OutputError: the file cannot be written; what stood at `path` before still stands.
     """
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_SUFFIX}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write(temporary)
@@ -30,6 +34,12 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
             f"{path}: cannot write: {error.strerror or error}; nothing finished is lost, make room "
             "and run the same command again"
         ) from None
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Remove what killed writers left in `directory`, if it is there."""
+    for leftover in directory.glob(f".*{_SUFFIX}"):
+        leftover.unlink(missing_ok=True)
 
 
 def write_text_atomically(path: Path, text: str) -> None:

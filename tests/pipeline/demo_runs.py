@@ -20,7 +20,9 @@ def demo_config(directory: Path, num_documents: int, **changes: Any) -> Path:
         table = pq.read_table(DEMO / "documents.parquet").slice(0, num_documents)
         pq.write_table(table, documents)
     config = yaml.safe_load((ROOT / "pipeline" / "configs" / "demo.yaml").read_text())
-    config |= {"input": str(documents), "unit_documents": 4} | changes
+    config |= {"input": str(documents), "unit_documents": 4}
+    config["engine"]["replicas"] = 1  # every process costs a test seconds to start
+    config |= changes
     path = directory / "config.yaml"
     path.write_text(yaml.safe_dump(config))
     return path

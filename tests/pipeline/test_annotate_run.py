@@ -1,6 +1,7 @@
 """Whole runs by the command line: complete, repeatable, resumable."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -74,9 +75,9 @@ def test_another_number_of_replicas_gives_the_same_bytes(
     finished: tuple[Path, str], config: Path, tmp_path: Path, ray_directory: Path
 ) -> None:
     (tmp_path / "documents.parquet").symlink_to(config.parent / "documents.parquet")
-    alone = demo_config(tmp_path, NUM_DOCUMENTS, engine={"replicas": 1, "token_budget": 4096})
+    two = demo_config(tmp_path, NUM_DOCUMENTS, engine={"replicas": 2, "token_budget": 1024})
     run = tmp_path / "run"
-    pipeline("annotate", alone, "--run", run, "--no-dashboard", ray_directory=ray_directory)
+    pipeline("annotate", two, "--run", run, "--no-dashboard", ray_directory=ray_directory)
     assert unit_bytes(run) == unit_bytes(finished[0])
 
 
@@ -112,7 +113,10 @@ def test_a_driver_killed_in_the_middle_is_continued_to_the_same_bytes(
                      ray_directory=ray_directory)  # fmt: skip
     for path, before in untouched.items():
         assert (path.stat().st_mtime_ns, path.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
-    assert f"({len(finished_before)} were done before)" in again.stdout
+    # What outlived the driver for a moment may have committed one unit more.
+    before_restart = re.search(r"\((\d+) were done before\)", again.stdout)
+    assert before_restart is not None
+    assert len(finished_before) <= int(before_restart.group(1)) < NUM_UNITS
     assert unit_bytes(run.path) == unit_bytes(finished[0])
 
 

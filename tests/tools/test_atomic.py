@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.atomic import write_atomically, write_text_atomically
+from tools.atomic import remove_leftovers, write_atomically, write_text_atomically
 from tools.base import OutputError
 
 
@@ -23,12 +23,19 @@ def test_a_failing_writer_leaves_what_was_there(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_what_a_killed_writer_left_is_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    (tmp_path / ".file.tmp").write_text("half a fi")
-    write_text_atomically(path, "whole")
-    assert path.read_text() == "whole"
+def test_what_a_killed_writer_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    write_text_atomically(tmp_path / "file", "whole")
+
+    def die(temporary: Path) -> None:
+        temporary.write_text("half a fi")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(tmp_path / "other", die)
+    assert len(os.listdir(tmp_path)) == 2
+    remove_leftovers(tmp_path)
     assert os.listdir(tmp_path) == ["file"]
+    remove_leftovers(tmp_path / "nothing")
 
 
 @pytest.fixture
