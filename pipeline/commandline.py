@@ -1,6 +1,5 @@
 """How every command of this system ends: one clear line and a non-zero exit, or success."""
 
-import os
 import sys
 
 import typer
@@ -27,7 +26,3 @@ def run_app(app: typer.Typer) -> None:
         if leaving.code == _INTERRUPTED:
             stderr.print("interrupted; what is finished stays, the same command continues")
         raise
-    except BrokenPipeError:
-        # The reader of our output went away (`| head`): nothing is wrong, say nothing more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)

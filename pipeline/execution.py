@@ -48,7 +48,8 @@ def _columns(answer: ToolResult, codec: TokenCodec, max_tokens: int) -> dict[str
     if answer.result is not None:
         line = cap_result(sanitize_result(answer.result), codec.count, max_tokens)
         answer = ToolResult.ok(line) if line else ToolResult.empty("the result is blank")
-    return {"status": str(answer.status), "result": answer.result, "error": answer.error}
+    error = answer.error and answer.error.encode("utf-8", "replace").decode("utf-8")
+    return {"status": str(answer.status), "result": answer.result, "error": error}
 
 
 def cap_result(text: str, count: Callable[[str], int], max_tokens: int) -> str:

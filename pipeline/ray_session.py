@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from ray.exceptions import RayError
 from tools.base import ConfigError, ToolformerError
 
 _SMALLEST_LOCAL_CPUS = 4  # logical: the stages wait most of the time
+_CONNECT_S = 10.0
 _NOT_SHIPPED = [".git/", ".venv/", "runs/", "tests/", "**/__pycache__/"]
 
 
@@ -50,14 +52,18 @@ def _start(dashboard: bool) -> Any:
 
 
 def _join(address: str) -> Any:
+    host, separator, port = address.rpartition(":")
     try:
+        if separator and port.isdigit():
+            # Ray itself waits for minutes where nothing listens.
+            socket.create_connection((host, int(port)), timeout=_CONNECT_S).close()
         return ray.init(
             address=address,
             runtime_env={"working_dir": str(Path.cwd()), "excludes": _NOT_SHIPPED},
             log_to_driver=False,
             logging_level=logging.ERROR,
         )
-    except (ConnectionError, ValueError) as error:
+    except (OSError, ValueError) as error:  # ConnectionError is an OSError
         raise ConfigError(
             f"--address {address}: no Ray cluster to join there: {error}; start one with "
             "`ray start --head`, or leave --address out"

@@ -177,7 +177,11 @@ def _sampled_ranges(stream: BinaryIO, size: int, file: Path) -> list[tuple[int, 
     header_bytes = int.from_bytes(stream.read(8), "little")
     if header_bytes > size:
         raise ConfigError(f"{file}: not a safetensors file")
-    header = json.loads(stream.read(header_bytes))
-    starts = sorted(t["data_offsets"][0] for name, t in header.items() if name != "__metadata__")
+    try:
+        header = json.loads(stream.read(header_bytes))
+        tensors = [tensor for name, tensor in header.items() if name != "__metadata__"]
+        starts = sorted(tensor["data_offsets"][0] for tensor in tensors)
+    except (ValueError, AttributeError, KeyError, TypeError) as error:
+        raise ConfigError(f"{file}: its header is damaged: {one_line(error)}") from None
     data = 8 + header_bytes
     return [(0, data), *((data + start, _TENSOR_BYTES) for start in starts), *ends]

@@ -163,6 +163,17 @@ def test_results_are_one_line_without_call_markers() -> None:
     assert call["result"] == "(7) - 8"
 
 
+def test_an_error_text_that_is_no_unicode_is_data_too() -> None:
+    engine = ScriptedEngine(
+        CODEC,
+        p_api=only_at(SEVEN),
+        samples=always("Calculator(3 + 4)]", "Calculator(3 + 4)]"),
+        loss=flat_loss(3.0),
+    )
+    (call,) = run(engine, letter_method(), lambda _: ToolResult.failed("bad \ud800"))["calls"]
+    assert (call["status"], call["error"]) == ("failed", "bad ?")
+
+
 def test_a_result_of_nothing_but_white_space_is_empty() -> None:
     engine = ScriptedEngine(
         CODEC,

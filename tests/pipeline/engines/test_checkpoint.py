@@ -65,6 +65,14 @@ def test_a_damaged_configuration_is_refused(copy: Path) -> None:
         describe_model(ModelConfig(path=str(copy)), EngineConfig())
 
 
+def test_a_large_weight_file_with_a_damaged_header_is_refused(copy: Path) -> None:
+    with (copy / "model.safetensors").open("wb") as file:
+        file.write((100).to_bytes(8, "little") + b"{" * 100)
+        file.truncate(20 << 20)  # of a small file the header is not read to hash it
+    with pytest.raises(ConfigError, match=r"model\.safetensors: its header is damaged"):
+        weights_id(str(copy), None)
+
+
 def test_a_missing_directory_is_refused(tmp_path: Path) -> None:
     one_line_error(tmp_path / "nothing", "no such model directory")
 
