@@ -26,36 +26,51 @@ def without_calls(row: dict[str, Any]) -> bytes:
     return kept + text[place:]
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, ray_directory: Path) -> Path:
-    """All of it ingested, annotated with three tools, and built at a threshold of 0.5 nats."""
+# Files below shared/data and the tools asked about them. Searches are offered every document, so
+# they are asked about fewer: about all of it they take ten minutes on two cores.
+RUNS = {
+    "everything": (["webtext", "warc_wet"], ["Calculator", "Calendar"], NUM_DOCUMENTS),
+    "searches": (["webtext/ccnet_dolma_tests.jsonl", "warc_wet"], ["WikiSearch"], 33),
+}
+
+
+@pytest.fixture(scope="module", params=RUNS)
+def run(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, ray_directory: Path
+) -> Path:
+    """Real files ingested, annotated, built at a threshold of 0.5 nats, and reported."""
     if not (SHARED / "webtext").is_dir():
         pytest.skip(f"no real web text in {SHARED}")
-    directory = tmp_path_factory.mktemp("webtext")
+    sources, names, _ = RUNS[request.param]
+    directory = tmp_path_factory.mktemp(request.param)
     documents, run = directory / "documents", directory / "run"
     pipeline(
-        "ingest", SHARED / "webtext", SHARED / "warc_wet", "--out", documents,
+        "ingest", *(SHARED / source for source in sources), "--out", documents,
         ray_directory=ray_directory,
     )  # fmt: skip
-    prompts = ROOT / "pipeline" / "configs" / "demo_prompts"
-    corpus = SHARED / "wiki_passages" / "wikitext2_valid.kilt.jsonl"
-    few = {"k": 1, "m": 2, "tau_f": 0.5}
-    # The search tool is offered every document: it is asked where the model is surest only.
-    tools = {
-        "Calculator": few | {"prompt": str(prompts / "Calculator.txt")},
-        "Calendar": few | {"prompt": str(prompts / "Calendar.txt")},
-        "WikiSearch": few
-        | {"prompt": str(prompts / "WikiSearch.txt"), "actors": 1, "tau_s": 0.3}
-        | {"options": {"corpus": str(corpus)}},
-    }
     config = demo_config(
-        directory, 0, input=str(documents), unit_documents=16, tools=tools,
-        sampling={"max_new_tokens": 24},
+        directory, 0, input=str(documents), unit_documents=16,
+        tools={name: tool(name) for name in names}, sampling={"max_new_tokens": 24},
+        engine={"replicas": 2, "token_budget": 1024},
     )  # fmt: skip
     pipeline("annotate", config, "--run", run, "--no-dashboard", ray_directory=ray_directory)
     pipeline("build", run, ray_directory=ray_directory)
     pipeline("report", run, ray_directory=ray_directory)
     return run
+
+
+def tool(name: str) -> dict[str, Any]:
+    """The demo's settings of a tool, asked for little, and searches over real articles."""
+    prompt = ROOT / "pipeline" / "configs" / "demo_prompts" / f"{name}.txt"
+    settings: dict[str, Any] = {"prompt": str(prompt), "k": 1, "m": 2, "tau_f": 0.5}
+    if name == "WikiSearch":
+        corpus = SHARED / "wiki_passages" / "wikitext2_valid.kilt.jsonl"
+        settings |= {"actors": 1, "options": {"corpus": str(corpus)}}
+    return settings
+
+
+def expected_documents(run: Path) -> int:
+    return next(count for name, (_, _, count) in RUNS.items() if name in run.parent.name)
 
 
 def rows(run: Path, pattern: str) -> list[dict[str, Any]]:
@@ -64,7 +79,7 @@ def rows(run: Path, pattern: str) -> list[dict[str, Any]]:
 
 def test_every_document_is_there_once_and_its_parts_give_its_text(run: Path) -> None:
     sources = {row["doc_id"]: row["text"] for row in rows(run.parent, "documents/*.parquet")}
-    assert len(sources) == NUM_DOCUMENTS
+    assert len(sources) == expected_documents(run)
     texts: dict[str, str] = {}
     for row in rows(run, "units/*.parquet"):
         doc_id = row["doc_id"] if row["part"] == 0 else row["doc_id"].rpartition("#")[0]
@@ -74,15 +89,14 @@ def test_every_document_is_there_once_and_its_parts_give_its_text(run: Path) -> 
 
 def test_counts_are_sane_and_add_up(run: Path) -> None:
     stats = json.loads((run / "report" / "stats.json").read_text())
-    assert stats["documents"] == NUM_DOCUMENTS
-    for name, tool in stats["tools"].items():
-        assert tool["drawn"] <= 2 * (tool["positions"] - tool["positions_pruned"]), name
-        assert tool["executed"] == tool["candidates"] == sum(tool["status"].values()), name
-        assert tool["kept"] <= tool["scored"] <= tool["status"].get("ok", 0), name
-        at = [tool["kept_at"][tau_f] for tau_f in ("0.5", "1.0", "2.0")]
+    assert stats["documents"] == expected_documents(run)
+    for name, counts in stats["tools"].items():
+        assert counts["drawn"] == 2 * (counts["positions"] - counts["positions_pruned"]), name
+        assert counts["executed"] == counts["candidates"] == sum(counts["status"].values()), name
+        assert counts["kept"] <= counts["scored"] <= counts["status"].get("ok", 0), name
+        at = [counts["kept_at"][tau_f] for tau_f in ("0.5", "1.0", "2.0")]
         assert at == sorted(at, reverse=True), name
-    assert stats["tools"]["Calendar"]["documents"] > 0
-    assert stats["tools"]["Calculator"]["positions"] > 0
+        assert counts["documents"] > 0 and counts["positions"] > 0, name
 
 
 def test_removing_the_calls_of_c_star_gives_the_source_bytes(run: Path) -> None:
