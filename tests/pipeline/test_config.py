@@ -133,3 +133,16 @@ def test_a_configuration_does_not_change(tmp_path: Path) -> None:
     config = loaded(tmp_path, MINIMAL)
     with pytest.raises(ValidationError, match="frozen"):
         config.seed = 3
+
+
+def test_the_papers_configuration_has_the_papers_values() -> None:
+    config = load_config(Path(__file__).parents[2] / "pipeline" / "configs" / "paper.yaml")
+    assert (config.model.path, config.model.dtype) == ("EleutherAI/gpt-j-6b", "bfloat16")
+    thresholds = {
+        name: (tool.tau_s, tool.tau_f, tool.k, tool.m) for name, tool in config.tools.items()
+    }
+    assert thresholds == {
+        "Calculator": (0.0, 0.5, 20, 10),
+        "Calendar": (0.05, 1.0, 5, 5),
+        "WikiSearch": (0.05, 1.0, 5, 5),
+    }
