@@ -14,7 +14,7 @@ demo: $(INSTALLED)
 	$(BIN)/python -m pipeline report runs/demo
 
 test: check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --durations=15
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -75,12 +75,7 @@ class TokenCodec:
             ConfigError: it is not there, has no fast tokenizer, or one that is not supported.
         """
         tokenizer = load_tokenizer(path, revision)
-        return cls(
-            tokenizer.backend_tokenizer,
-            bos_id=tokenizer.bos_token_id,
-            eos_id=tokenizer.eos_token_id,
-            name=path,
-        )
+        return cls(tokenizer.backend, bos_id=tokenizer.bos_id, eos_id=tokenizer.eos_id, name=path)
 
     def canonical(self, text: str) -> Ids:
         """tok(" " + text.strip()), int32 [n].

@@ -62,7 +62,8 @@ def run(
 def tool(name: str) -> dict[str, Any]:
     """The demo's settings of a tool, asked for little, and searches over real articles."""
     prompt = ROOT / "pipeline" / "configs" / "demo_prompts" / f"{name}.txt"
-    settings: dict[str, Any] = {"prompt": str(prompt), "k": 1, "m": 2, "tau_f": 0.5}
+    settings: dict[str, Any] = {"prompt": str(prompt), "tau_s": 0.05, "k": 1, "m": 2}
+    settings["tau_f"] = 0.5
     if name == "WikiSearch":
         corpus = SHARED / "wiki_passages" / "wikitext2_valid.kilt.jsonl"
         settings |= {"actors": 1, "options": {"corpus": str(corpus)}}

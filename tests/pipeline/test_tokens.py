@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
+from pipeline.engines.checkpoint import load_tokenizer
 from pipeline.tokens import NotLossless, TokenCodec, stripped_span
 from tests.pipeline.tiny_checkpoints import END, byte_level_tokenizer, llama2_tokenizer
 from tools.base import ConfigError
@@ -247,9 +248,20 @@ def test_a_directory_without_a_tokenizer_is_one_clear_line(tmp_path: Path) -> No
     assert "\n" not in str(error.value)
 
 
-def test_the_module_imports_neither_torch_nor_transformers() -> None:
+def test_a_plain_tokenizer_is_the_one_transformers_loads() -> None:
+    from transformers import AutoTokenizer
+
+    path = str(Path(__file__).parents[2] / "pipeline" / "demo" / "model")
+    theirs = AutoTokenizer.from_pretrained(path)
+    ours = load_tokenizer(path, None)
+    assert (ours.bos_id, ours.eos_id) == (theirs.bos_token_id, theirs.eos_token_id)
+    assert json.loads(ours.backend.to_str()) == json.loads(theirs.backend_tokenizer.to_str())
+
+
+def test_loading_a_plain_tokenizer_needs_neither_torch_nor_transformers() -> None:
     program = (
-        "import sys, pipeline.tokens, pipeline.engines.load; "
+        "import sys, pipeline.engines.load; from pipeline.tokens import TokenCodec; "
+        "TokenCodec.load('pipeline/demo/model'); "
         "sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     )
     root = Path(__file__).parents[2]
