@@ -130,7 +130,7 @@ def load_model(path: str, revision: str | None, dtype: str) -> "PreTrainedModel"
     import transformers
     from safetensors import SafetensorError
 
-    check_location(path)
+    _hf_config(path, revision)  # a damaged config.json is named as what it is
     transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         # Typed as a model; with output_loading_info it is a pair.

@@ -242,7 +242,7 @@ def test_a_wrong_prompt_is_named(
     [
         ({"": None}, "no such model directory"),
         ({"config.json": None}, "not a model directory: it has no config.json"),
-        ({"config.json": b"{"}, "no tokenizer: It looks like the config file at"),
+        ({"config.json": b"{"}, "no usable config.json: It looks like the config file at"),
         ({"tokenizer.json": None}, "no tokenizer: there is none of"),
         ({"tokenizer.json": b'{"version": '}, "no tokenizer: "),
         ({"model.safetensors": None}, ""),

@@ -60,7 +60,7 @@ def test_a_model_is_described_without_its_weights(checkpoint: Path) -> None:
 
 def test_a_damaged_configuration_is_refused(copy: Path) -> None:
     (copy / "config.json").write_text("{")
-    one_line_error(copy, "cannot be loaded")
+    one_line_error(copy, r"no usable config\.json")
     with pytest.raises(ConfigError, match=r"no usable config\.json"):
         describe_model(ModelConfig(path=str(copy)), EngineConfig())
 
