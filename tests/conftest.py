@@ -1,4 +1,6 @@
+import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,3 +14,17 @@ def ray_directory() -> Iterator[Path]:
     directory = Path(tempfile.mkdtemp(prefix="tf-ray-", dir="/tmp"))
     yield directory
     shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 128 KiB, mounted for one test."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", str(place)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("this system does not let root mount a tmpfs")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)

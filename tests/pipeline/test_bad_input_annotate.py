@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -173,20 +172,6 @@ def test_torn_weights_are_named_and_whole_ones_begin_the_run(
     assert line.startswith(f"{model}: the model cannot be loaded: ")
     (model / "model.safetensors").write_bytes(weights)
     assert "in 1 units" in annotate(config, tmp_path / "run", ray_directory).stdout
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 128 KiB, mounted for one test."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small file system needs root")
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", str(place)]
-    if subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("this system does not let root mount a tmpfs")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
 
 
 def test_a_full_disk_stops_the_run_and_room_continues_it(

@@ -1,6 +1,4 @@
 import os
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,20 +34,6 @@ def test_what_a_killed_writer_left_is_removed_and_nothing_else(tmp_path: Path) -
     remove_leftovers(tmp_path)
     assert os.listdir(tmp_path) == ["file"]
     remove_leftovers(tmp_path / "nothing")
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 64 KiB, mounted for one test."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small file system needs root")
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
-    if subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("this system does not let root mount a tmpfs")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
 
 
 def test_a_full_disk_is_one_clear_line_and_keeps_the_finished(small_disk: Path) -> None:
