@@ -29,7 +29,8 @@ install: $(INSTALLED)
 $(INSTALLED): pyproject.toml .ci/constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet -c .ci/constraints.txt torch
-	$(BIN)/pip install --quiet -c .ci/constraints.txt '.[dev]'
+	$(BIN)/pip install --quiet -c .ci/constraints.txt '.[dev,lucene,ctranslate2,mcp]'
+	$(BIN)/pip install --quiet -c .ci/constraints.txt --no-deps pyserini
 	rm -rf build *.egg-info
 	touch $(INSTALLED)
 

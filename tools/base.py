@@ -8,7 +8,7 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class ToolformerError(Exception):
@@ -74,15 +74,22 @@ class ToolRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """The answer to one request. `result` is set exactly when `status` is OK."""
+    """The answer to one request. `result` is set exactly when `status` is OK.
+
+    `retryable` may be set when `status` is FAILED: what broke may mend itself, so that the same
+    request is worth asking again (a service that is starting, not an input it refuses).
+    """
 
     status: ToolStatus
     result: str | None = None
     error: str | None = None
+    retryable: bool = False
 
     def __post_init__(self) -> None:
         if (self.status is ToolStatus.OK) != (self.result is not None):
             raise ValueError(f"status {self.status} with result {self.result!r}")
+        if self.retryable and self.status is not ToolStatus.FAILED:
+            raise ValueError(f"status {self.status} cannot be retryable")
 
     @classmethod
     def ok(cls, result: str) -> "ToolResult":
@@ -97,19 +104,28 @@ class ToolResult:
         return cls(status=ToolStatus.EMPTY, error=error)
 
     @classmethod
-    def failed(cls, error: str) -> "ToolResult":
-        return cls(status=ToolStatus.FAILED, error=error)
+    def failed(cls, error: str, *, retryable: bool = False) -> "ToolResult":
+        return cls(status=ToolStatus.FAILED, error=error, retryable=retryable)
 
 
 class Tool(Protocol):
     """What the pipeline asks of a tool (paper section 3).
 
-    `version` changes whenever the same input may give another result: it enters the run's
-    fingerprint. `run` returns one result per request, in order, and does not raise for an
-    input it cannot answer.
+    Constructing a tool is cheap and checks its files: the driver does it to learn `version`,
+    which changes whenever the same input may give another result and so enters the run's
+    fingerprint and the key of the result cache. `run` returns one result per request, in order,
+    and does not raise for an input it cannot answer. A result depends on its request and the
+    version alone, not on the other requests of the batch.
     """
 
     name: str
     version: str
 
     def run(self, requests: Sequence[ToolRequest]) -> list[ToolResult]: ...
+
+
+@runtime_checkable
+class LoadingTool(Tool, Protocol):
+    """A tool with something large to load, once, in the process that serves it."""
+
+    def load(self) -> None: ...

@@ -25,6 +25,13 @@ def test_only_an_ok_result_has_a_text() -> None:
         ToolResult(status=ToolStatus.TIMEOUT, result="7")
 
 
+def test_only_a_failure_can_be_worth_asking_again() -> None:
+    assert ToolResult.failed("a", retryable=True).retryable
+    assert not ToolResult.failed("a").retryable
+    with pytest.raises(ValueError, match="status empty cannot be retryable"):
+        ToolResult(status=ToolStatus.EMPTY, retryable=True)
+
+
 def test_every_error_of_this_system_has_one_root() -> None:
     errors = {
         value
