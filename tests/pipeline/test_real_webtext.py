@@ -50,7 +50,7 @@ def run(
     )  # fmt: skip
     config = demo_config(
         directory, 0, input=str(documents), unit_documents=16,
-        tools={name: tool(name) for name in names}, sampling={"max_new_tokens": 24},
+        tools={name: tool(name) for name in names}, sampling={"max_new_tokens": 16},
         engine={"replicas": 2, "token_budget": 1024},
     )  # fmt: skip
     pipeline("annotate", config, "--run", run, "--no-dashboard", ray_directory=ray_directory)
@@ -62,7 +62,7 @@ def run(
 def tool(name: str) -> dict[str, Any]:
     """The demo's settings of a tool, asked for little, and searches over real articles."""
     prompt = ROOT / "pipeline" / "configs" / "demo_prompts" / f"{name}.txt"
-    settings: dict[str, Any] = {"prompt": str(prompt), "tau_s": 0.05, "k": 1, "m": 2}
+    settings: dict[str, Any] = {"prompt": str(prompt), "tau_s": 0.05, "k": 1, "m": 1}
     settings["tau_f"] = 0.5
     if name == "WikiSearch":
         corpus = SHARED / "wiki_passages" / "wikitext2_valid.kilt.jsonl"
@@ -92,7 +92,7 @@ def test_counts_are_sane_and_add_up(run: Path) -> None:
     stats = json.loads((run / "report" / "stats.json").read_text())
     assert stats["documents"] == expected_documents(run)
     for name, counts in stats["tools"].items():
-        assert counts["drawn"] == 2 * (counts["positions"] - counts["positions_pruned"]), name
+        assert counts["drawn"] == counts["positions"] - counts["positions_pruned"], name
         assert counts["executed"] == counts["candidates"] == sum(counts["status"].values()), name
         assert counts["kept"] <= counts["scored"] <= counts["status"].get("ok", 0), name
         at = [counts["kept_at"][tau_f] for tau_f in ("0.5", "1.0", "2.0")]
