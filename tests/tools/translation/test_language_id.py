@@ -81,8 +81,7 @@ def test_files_that_are_no_model_are_named(tmp_path: Path) -> None:
     (tmp_path / "text.bin").write_text("no model")
     with pytest.raises(InputError, match=r"text\.bin: no fastText model"):
         LanguageIdentifier(tmp_path / "text.bin")
-    for num_bytes in (100, 400_000):
-        torn = tmp_path / "torn.ftz"
-        torn.write_bytes(bundled_model().read_bytes()[:num_bytes])
-        with pytest.raises(InputError, match=r"torn\.ftz: no whole fastText model"):
-            LanguageIdentifier(torn).detect("text")
+    torn = tmp_path / "torn.ftz"
+    torn.write_bytes(bundled_model().read_bytes()[:400_000])
+    with pytest.raises(InputError, match=r"torn\.ftz: no whole fastText model"):
+        LanguageIdentifier(torn).detect("text")
