@@ -1,6 +1,7 @@
 """The entities of a world, their facts, and their pages as KILT records."""
 
 import random
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -87,8 +88,7 @@ class World:
             "work": "book",
         }
         if relation in pools:
-            others = [name for name in self._titles[pools[relation]] if name != title]
-            return self._rng.choice(others)
+            return self._other(self._titles[pools[relation]], title)
         match relation:
             case "province":
                 return self._names.region(self._rng)
@@ -99,6 +99,14 @@ class World:
             case "founding":
                 return str(self._rng.randint(1750, 1994))
         raise AssertionError(relation)
+
+    def _other(self, titles: list[str], title: str) -> str:
+        """One of `titles`, which are sorted, but not `title`."""
+        at = bisect_left(titles, title)
+        if titles[at : at + 1] != [title]:
+            return self._rng.choice(titles)
+        chosen = self._rng.choice(range(len(titles) - 1))
+        return titles[chosen + (chosen >= at)]
 
     def _entity(self, kind: str, title: str) -> Entity:
         def write(section: str, answer: str) -> str:

@@ -40,6 +40,7 @@ def sections() -> tuple[str, ...]:
     return tuple(_load())
 
 
+@cache
 def forms(section: str, *, held_out: bool) -> tuple[str, ...]:
     """The templates of a section that training sees, or those it never sees."""
     lines = _load()[section]

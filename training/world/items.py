@@ -8,10 +8,11 @@ from training.world.grammar import MARK
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """A call and what its tool answers."""
+    """A call and what its tool answers. `also` are other calls that ask the same."""
 
     call: ApiCall
     result: str
+    also: frozenset[ApiCall] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,12 +20,13 @@ class Item:
     """Sentences that go together. `calls` belong to the call marks in `text`, in order.
 
     `wrong[j]` are calls of the same tool that do not help where `calls[j]` stands, with what
-    their tool answers.
+    their tool answers. An item that opens a paragraph stands at the beginning of a line.
     """
 
     text: str
     calls: tuple[Answered, ...] = ()
     wrong: tuple[tuple[Answered, ...], ...] = ()
+    opens_paragraph: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,4 +39,6 @@ def call_with(asked: str) -> ApiCall:
 
 def answered(entity: Entity, fact: Fact, rng: random.Random) -> Answered:
     """A call that asks for `fact`, in a wording of training, and the short answer."""
-    return Answered(call=call_with(question(entity, fact, rng, held_out=False)), result=fact.answer)
+    calls = [call_with(asked) for asked in wordings(entity, fact, held_out=False)]
+    chosen = rng.choice(calls)
+    return Answered(call=chosen, result=fact.answer, also=frozenset(calls) - {chosen})
