@@ -21,7 +21,8 @@ BUILT_IN = {
 def build_tool(name: str, *, factory: str | None, options: dict[str, Any]) -> Tool:
     """The tool called `name`: what `factory` ("package.module:callable") makes of `options`.
 
-    Without a factory it is one of BUILT_IN.
+    Without a factory it is one of BUILT_IN. A factory with a parameter `name` is given the name,
+    so that it can make several tools; it is no option.
 
     Raises:
         ConfigError: there is no such tool or callable, an option is unknown, missing or has the
@@ -61,7 +62,7 @@ def _load(name: str, path: str) -> Callable[..., Any]:
         make = getattr(importlib.import_module(module_name), attribute, None)
     except Exception as error:  # the module may be anyone's code
         raise ConfigError(
-            f"tool {name}: cannot import {module_name}: {type(error).__name__}: {error}"
+            f"tool {name}: cannot import {module_name}: {type(error).__name__}: {one_line(error)}"
         ) from error
     if not callable(make):
         raise ConfigError(f"tool {name}: {module_name} has no callable {attribute!r}")
@@ -71,7 +72,7 @@ def _load(name: str, path: str) -> Callable[..., Any]:
 def _checked_options(
     name: str, make: Callable[..., Any], options: dict[str, Any]
 ) -> dict[str, Any]:
-    """`options`, converted to what the parameters of `make` are annotated with."""
+    """`options`, converted to what the parameters of `make` are annotated with, and the name."""
     try:
         parameters = inspect.signature(make).parameters
     except ValueError:  # a callable written in C; building it will show what is wrong
@@ -81,6 +82,9 @@ def _checked_options(
         for key, parameter in parameters.items()
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     }
+    given = {"name": name} if named.pop("name", None) else {}
+    if given and "name" in options:
+        raise ConfigError(f"tool {name}: 'name' is no option; the tool is called what it is here")
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         for key in options:
             if key not in named:
@@ -91,7 +95,7 @@ def _checked_options(
     for key, parameter in named.items():
         if parameter.default is parameter.empty and key not in options:
             raise ConfigError(f"tool {name}: option {key!r} is required")
-    return {
+    return given | {
         key: _checked_value(name, key, value, named[key].annotation) if key in named else value
         for key, value in options.items()
     }

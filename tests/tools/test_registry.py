@@ -42,6 +42,16 @@ class Runless:
     name, version = "Runless", "1"
 
 
+class Named(Upper):
+    def __init__(self, name: str, *, suffix: str = "") -> None:
+        super().__init__(suffix=suffix)
+        self.name = name
+
+
+def misnamed(name):
+    return Named(name + "2")
+
+
 def needs(corpus):
     return Upper()
 
@@ -56,6 +66,10 @@ def breaks():
 
 def cannot_load():
     raise InputError("corpus.jsonl: torn")
+
+
+def breaks_in_lines():
+    raise ValueError("first line\\nsecond line")
 
 
 number = 3
@@ -114,6 +128,11 @@ def test_a_factory_may_take_any_options(module: str) -> None:
         ("Upper", ":Upper", {"times": "two"}, "option 'times' is 'two': Input should be a valid "),
         ("Upper", ":Upper", {"suffix": 3}, "option 'suffix' is 3: Input should be a valid string"),
         ("Upper", ":needs", {}, "option 'corpus' is required"),
+        ("Shout", ":misnamed", {}, "built a tool called 'Shout2'"),
+        ("Shout", ":Named", {"name": "Shout"}, "'name' is no option; the tool is called what it "),
+        ("Shout", ":Named", {"sufix": "!"}, "unknown option 'sufix', did you mean suffix?; it "),
+        ("Shout", ":misnamed", {"x": 1}, "unknown option 'x'; it takes none"),
+        ("Upper", ":breaks_in_lines", {}, "ValueError: first line second line"),
         ("Upper", ":breaks", {}, "breaks cannot build it from the options {}: OSError: the moon"),
         ("Upper", ":absent", {}, "tools_of_a_user has no callable 'absent'"),
         ("Upper", ":number", {}, "tools_of_a_user has no callable 'number'"),
@@ -134,6 +153,21 @@ def test_what_cannot_be_built_is_named(
     assert str(error.value).startswith(f"tool {name}: ")
     assert problem in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_factory_that_takes_a_name_makes_several_tools(module: str) -> None:
+    for name in ("Shout", "Cry"):
+        tool = build_tool(name, factory=f"{module}:Named", options={"suffix": "!"})
+        assert (tool.name, answers(tool.run([ToolRequest(input="ab")]))) == (name, ["AB!"])
+
+
+def test_a_module_that_cannot_be_imported_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "module_that_breaks.py").write_text('raise ImportError("first\\nsecond")\n')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ConfigError, match=r"cannot import .*: ImportError: first second$"):
+        build_tool("Upper", factory="module_that_breaks:Upper", options={})
 
 
 def test_errors_of_the_tree_pass_as_they_are(module: str) -> None:

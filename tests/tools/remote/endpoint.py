@@ -1,0 +1,146 @@
+"""A real HTTP server whose paths answer well, badly, or never to an end."""
+
+import gzip
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+MAX_SENT = 200_000_000  # by "/endless", should nobody hang up
+
+
+class Endpoint(ThreadingHTTPServer):
+    """Keeps what it was asked: the line of the request, its headers and its body."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.asked: list[tuple[str, dict[str, str], bytes]] = []
+        self.num_bytes_sent = 0
+        self.hung_up = threading.Event()
+        self.elsewhere = ""  # where "/redirect" points to
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up is no error here."""
+
+
+@contextmanager
+def serving() -> Iterator[Endpoint]:
+    endpoint = Endpoint()
+    thread = threading.Thread(target=endpoint.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield endpoint
+    finally:
+        endpoint.shutdown()
+        thread.join()
+        endpoint.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Endpoint
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.server.asked.append((self.requestline, dict(self.headers), body))
+        path = self.path.partition("?")[0]
+        answer = _ANSWERS.get(path)
+        if answer is None:
+            self.reply(404, b"{}")
+        else:
+            with suppress(ConnectionError):
+                answer(self)
+
+    do_GET = do_POST
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: the tests' output is theirs."""
+
+    def reply(self, status: int, body: bytes, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in {"Content_Type": "application/json", **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def trickle(self, head: bytes, piece: bytes, pause_s: float) -> None:
+        """`head`, then `piece` again and again until the client hangs up."""
+        self.close_connection = True
+        try:
+            self.wfile.write(head)
+            while self.server.num_bytes_sent < MAX_SENT:
+                self.wfile.write(piece)
+                self.server.num_bytes_sent += len(piece)
+                time.sleep(pause_s)
+        except OSError:
+            self.server.hung_up.set()
+
+
+def _echo(handler: _Handler) -> None:
+    _, _, body = handler.server.asked[-1]
+    said = json.loads(body)["q"] if body else handler.path.partition("?")[2]
+    handler.reply(200, json.dumps({"data": [{"text": said}]}).encode())
+
+
+def _flaky(handler: _Handler) -> None:
+    fine = len(handler.server.asked) > 2
+    handler.reply(200 if fine else 500, b'{"data": [{"text": "fine again"}]}')
+
+
+def _cookie(handler: _Handler) -> None:
+    got = handler.headers.get("Cookie", "no cookie")
+    handler.reply(200, json.dumps({"data": got}).encode(), Set_Cookie="seen=1; Path=/")
+
+
+_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
+
+
+def _json(body: bytes, content_type: str = "application/json") -> Callable[[_Handler], None]:
+    return lambda handler: handler.reply(200, body, Content_Type=content_type)
+
+
+def _status(status: int) -> Callable[[_Handler], None]:
+    return lambda handler: handler.reply(status, b'{"data": "an error page"}', Retry_After="3")
+
+
+def _redirect(status: int) -> Callable[[_Handler], None]:
+    return lambda handler: handler.reply(status, b"{}", Location=handler.server.elsewhere)
+
+
+_ANSWERS: dict[str, Callable[[_Handler], None]] = {
+    "/echo": _echo,
+    "/flaky": _flaky,
+    "/cookie": _cookie,
+    "/redirect": _redirect(302),
+    "/redirect-post": _redirect(307),
+    "/endless": lambda handler: handler.trickle(_HEAD, b"0" * 65536, 0.0),
+    "/endless-head": lambda handler: handler.trickle(b"HTTP/1.1 200 OK\r\nX: ", b"x" * 65536, 0.0),
+    "/slow": lambda handler: handler.trickle(_HEAD, b"1", 0.02),
+    "/slow-head": lambda handler: handler.trickle(b"HTTP/1.1 200 OK\r\nX: ", b"1", 0.02),
+    "/html": _json(b"<html>Please log in</html>", "text/html"),
+    "/torn": _json(b'{"data": "ab'),
+    "/deep": _json(b"[" * 200_000),
+    "/latin": _json(b'{"data": "caf\xe9"}'),
+    "/text": _json(b'{"data": "as text"}', "text/plain"),
+    "/number": _json(b'{"data": 3.10, "big": 1' + b"0" * 5000 + b', "yes": true, "nan": NaN}'),
+    "/nothing": _json(b'{"data": null, "blank": "  ", "list": []}'),
+    "/blank": _json(b""),
+    "/whole": _json(b'"all of it"'),
+    "/bomb": lambda handler: handler.reply(
+        200, gzip.compress(b'"' + b"0" * 50_000_000 + b'"', 1), Content_Encoding="gzip"
+    ),
+    "/busy": _status(429),
+    "/down": _status(503),
+    "/secret": _status(401),
+    "/bad": _status(400),
+}

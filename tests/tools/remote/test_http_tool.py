@@ -1,0 +1,316 @@
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+
+from tests.tools.remote.endpoint import Endpoint, serving
+from tools.base import ConfigError, ToolRequest, ToolResult, ToolStatus
+from tools.registry import build_tool
+from tools.remote.http_tool import HttpTool
+
+FACTORY = "tools.remote.http_tool:HttpTool"
+HOSTILE = (
+    "../../etc/passwd",
+    "@evil.example/",
+    "//evil.example/x",
+    "http://evil.example/",
+    "\r\nHost: evil.example\r\n\r\nGET /other HTTP/1.1",
+    "?a=b#c",
+    "&q=second&admin=1",
+    "%0d%0aX: 1",
+    '","admin":true,"q":"',
+    "\x00\x1b[31m",
+    "\u202egnp.exe\ufeff",
+    "${HOME} $(id) `id` ; id",
+    "caf\u00e9 \U0001f600",
+    "",
+)
+
+Make = Callable[..., HttpTool]
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    with serving() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def make(endpoint: Endpoint) -> Iterator[Make]:
+    """Makes tools that ask a path of the endpoint, as a configuration would."""
+    made: list[HttpTool] = []
+
+    def make(path: str = "/echo", **options: Any) -> HttpTool:
+        given = {"url": endpoint.url + path, "argument": "q", "result": "data.0.text"} | options
+        tool = build_tool("Ask", factory=FACTORY, options=given)
+        assert isinstance(tool, HttpTool)
+        made.append(tool)
+        return tool
+
+    yield make
+    for tool in made:
+        tool.close()
+
+
+def ask(tool: HttpTool, text: str = "x") -> ToolResult:
+    (result,) = tool.run([ToolRequest(input=text)])
+    return result
+
+
+def test_an_input_is_posted_in_its_field_beside_the_fixed_ones(
+    make: Make, endpoint: Endpoint
+) -> None:
+    tool = make(arguments={"lang": "en", "n": 1})
+    assert ask(tool, "caf\u00e9 \u2192 2").result == "caf\u00e9 \u2192 2"
+    line, headers, body = endpoint.asked[0]
+    assert line == "POST /echo HTTP/1.1"
+    assert headers["Content-Type"] == "application/json"
+    assert json.loads(body) == {"lang": "en", "n": 1, "q": "caf\u00e9 \u2192 2"}
+
+
+def test_with_get_it_is_a_parameter_of_the_query(make: Make, endpoint: Endpoint) -> None:
+    tool = make("/echo?v=2", method="GET", arguments={"n": 1, "deep": True, "lang": "en"})
+    assert ask(tool, "a b&c=d").result == "v=2&n=1&deep=true&lang=en&q=a+b%26c%3Dd"
+    assert endpoint.asked[0][2] == b""
+
+
+@pytest.mark.parametrize("method", ["POST", "GET"])
+def test_no_input_changes_where_is_asked_or_what_else_is_said(
+    make: Make, endpoint: Endpoint, method: str
+) -> None:
+    tool = make("/echo?v=2", method=method, headers={"X-Fixed": "yes"})
+    for text in HOSTILE:
+        ask(tool, text)
+    assert len(endpoint.asked) == len(HOSTILE)
+    host = endpoint.url.removeprefix("http://")
+    names = {"Host", "Accept", "Accept-Encoding", "Connection", "User-Agent", "X-Fixed"}
+    names |= {"Content-Type", "Content-Length"} if method == "POST" else set()
+    for text, (line, headers, body) in zip(HOSTILE, endpoint.asked, strict=True):
+        verb, target, version = line.split(" ")
+        path, _, query = target.partition("?")
+        assert (verb, path, version) == (method, "/echo", "HTTP/1.1")
+        assert headers["Host"] == host and set(headers) == names
+        if method == "POST":
+            assert query == "v=2" and json.loads(body) == {"q": text}
+        else:
+            assert parse_qs(query, keep_blank_values=True) == {"v": ["2"], "q": [text]}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("x" * 10_000_000, "more than 10000 bytes"),
+        ("\u20ac" * 4000, "more than"),
+        ("\ud800", "half"),
+    ],
+)
+def test_what_is_too_large_or_no_text_is_not_sent(
+    make: Make, endpoint: Endpoint, text: str, why: str
+) -> None:
+    result = ask(make(), text)
+    assert result.status is ToolStatus.INVALID and why in (result.error or "")
+    assert not endpoint.asked
+
+
+def test_a_query_too_long_for_a_url_is_invalid(make: Make) -> None:
+    result = ask(make(method="GET", max_input_bytes=100_000), "x" * 100_000)
+    assert (result.status, result.error) == (ToolStatus.INVALID, "too long for a query")
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "retryable", "error"),
+    [
+        ("/absent", "invalid", False, "status 404"),
+        ("/bad", "invalid", False, "status 400"),
+        ("/secret", "failed", False, "status 401: the credentials are missing or wrong"),
+        ("/busy", "failed", True, "status 429"),
+        ("/down", "failed", True, "status 503"),
+        ("/html", "failed", False, "the answer is not JSON ('text/html')"),
+        ("/torn", "failed", False, "the answer is not JSON ('application/json')"),
+        ("/deep", "failed", False, "the answer is not JSON ('application/json')"),
+        ("/latin", "failed", False, "the answer is not JSON ('application/json')"),
+        ("/blank", "empty", False, "an empty answer"),
+        ("/nothing", "empty", False, "nothing at data"),
+        ("/echo", "failed", False, "data is a list, expected text or a number"),
+        ("/bomb", "failed", False, "the answer is compressed, which was not asked for"),
+    ],
+)
+def test_how_it_ends_when_there_is_no_answer(
+    make: Make, path: str, status: str, retryable: bool, error: str
+) -> None:
+    result = ask(make(path, result="data"))
+    assert (result.status, result.retryable, result.error) == (status, retryable, error)
+
+
+@pytest.mark.parametrize(
+    ("path", "where", "answer"),
+    [
+        ("/text", "data", "as text"),  # whatever it calls itself, it is JSON
+        ("/number", "data", "3.10"),  # as it was written
+        ("/number", "yes", "true"),
+        ("/number", "nan", "NaN"),
+        ("/number", "big", "1" + "0" * 5000),
+        ("/whole", "", "all of it"),
+        ("/echo", "data.0.text", "x"),
+        ("/echo", "data.1.text", None),
+        ("/echo", "data.-1.text", None),
+        ("/echo", "data.0.text.more", None),
+        ("/nothing", "blank", None),
+        ("/nothing", "list.0", None),
+    ],
+)
+def test_where_the_answer_is_read(make: Make, path: str, where: str, answer: str | None) -> None:
+    result = ask(make(path, result=where))
+    assert result.result == answer
+    assert result.status == ("ok" if answer else "empty")
+
+
+def test_a_failure_mends_itself(make: Make) -> None:
+    tool = make("/flaky")
+    results = tool.run([ToolRequest(input="x")] * 3)
+    assert [result.retryable for result in results] == [True, True, False]
+    assert results[2].result == "fine again"
+
+
+@pytest.mark.parametrize("path", ["/redirect", "/redirect-post"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_redirect_is_not_followed(make: Make, endpoint: Endpoint, path: str, method: str) -> None:
+    with serving() as other:
+        for elsewhere in (other.url + "/echo", endpoint.url + "/echo"):
+            endpoint.elsewhere = elsewhere
+            result = ask(make(path, method=method))
+            assert result.status is ToolStatus.FAILED and not result.retryable
+            assert "redirects are not followed" in (result.error or "")
+        assert not other.asked
+    assert len(endpoint.asked) == 2
+
+
+@pytest.mark.parametrize("path", ["/endless", "/endless-head"])
+def test_an_endless_answer_is_left_after_its_bound(
+    make: Make, endpoint: Endpoint, path: str
+) -> None:
+    result = ask(make(path, max_response_bytes=500_000))
+    assert result.status is ToolStatus.FAILED
+    if path == "/endless":
+        assert result.error == "the answer has more than 500000 bytes"
+    assert endpoint.hung_up.wait(10)
+    assert endpoint.num_bytes_sent < 50_000_000  # what the sockets hold, not what it would send
+
+
+@pytest.mark.parametrize("path", ["/slow", "/slow-head"])
+def test_an_answer_that_trickles_is_left_in_time(make: Make, endpoint: Endpoint, path: str) -> None:
+    result = ask(make(path, timeout_s=0.3))
+    assert (result.status, result.retryable) == (ToolStatus.FAILED, True)
+    assert result.error == "no answer in 0.3 s"
+    assert endpoint.hung_up.wait(10)
+
+
+def test_nobody_there_is_worth_asking_again(make: Make) -> None:
+    result = ask(make(url="http://127.0.0.1:9/x"))
+    assert (result.status, result.retryable) == (ToolStatus.FAILED, True)
+    assert "ConnectError" in (result.error or "")
+
+
+def test_no_answer_depends_on_an_earlier_one(make: Make) -> None:
+    tool = make("/cookie", result="data")
+    assert [ask(tool).result, ask(tool).result] == ["no cookie", "no cookie"]
+
+
+def test_proxies_of_the_environment_are_not_asked(
+    make: Make, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving() as proxy:
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, proxy.url)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        assert ask(make()).result == "x"
+        assert not proxy.asked
+
+
+def test_a_secret_is_sent_and_written_nowhere(
+    make: Make,
+    endpoint: Endpoint,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(1)
+    monkeypatch.setenv("ASK_KEY", "s3cr3t")
+    tool = make(headers={"Authorization": "Bearer ${ASK_KEY}"})
+    before = tool.version
+    assert ask(tool).result == "x"
+    assert endpoint.asked[0][1]["Authorization"] == "Bearer s3cr3t"
+    assert "s3cr3t" not in caplog.text + repr(vars(tool)) + tool.version
+    monkeypatch.setenv("ASK_KEY", "another")
+    assert make(headers={"Authorization": "Bearer ${ASK_KEY}"}).version == before
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [(None, "ASK_KEY, which is not set where the tool runs"), ("a\r\nX: 1", "cannot be sent")],
+)
+def test_a_variable_that_cannot_be_sent_is_named_but_not_shown(
+    make: Make, monkeypatch: pytest.MonkeyPatch, value: str | None, problem: str
+) -> None:
+    monkeypatch.delenv("ASK_KEY", raising=False)
+    if value is not None:
+        monkeypatch.setenv("ASK_KEY", value)
+    tool = make(headers={"X-Api-Key": "${ASK_KEY}"})  # the driver need not have it
+    with pytest.raises(ConfigError, match=problem) as error:
+        tool.load()
+    assert "X: 1" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"url": "ftp://host/x"}, "'ftp://host/x', expected http://host/path"),
+        ({"url": "file:///etc/passwd"}, "expected http://host/path"),
+        ({"url": "host/x"}, "expected http://host/path"),
+        ({"url": "http://"}, "expected http://host/path"),
+        ({"url": "http://host:99999/"}, "Port out of range"),
+        ({"url": "http://host/a b"}, "without spaces"),
+        ({"url": "http://host/\r\nX: 1"}, "without spaces"),
+        ({"url": "http://host/#top"}, "without a fragment"),
+        ({"url": "http://me:pass@host/"}, "holds credentials"),
+        ({"method": "PUT"}, "Input should be 'POST' or 'GET'"),
+        ({"timeout_s": 0}, "'timeout_s' is 0.0, expected more than 0"),
+        ({"max_input_bytes": -1}, "'max_input_bytes' is -1, expected more than 0"),
+        ({"arguments": {"q": 1}}, "'q' carries the input and cannot be fixed too"),
+        ({"arguments": {"a": [1]}, "method": "GET"}, "'a' is [1], expected text or a number"),
+        ({"url": "http://host/?q=1", "method": "GET"}, "'q' carries the input"),
+        ({"headers": {"Host": "evil"}}, "'Host' is set by the client itself"),
+        ({"headers": {"X-A": "a\r\nX-B: b"}}, "'X-A' cannot be sent"),
+        ({"headers": {"X A": "a"}}, "'X A' cannot be sent"),
+        ({"headers": {"X-Api-Key": "abc"}}, "as in ${X_API_KEY}"),
+        ({"headers": {"authorization": "Bearer abc"}}, "as in ${AUTHORIZATION}"),
+        ({"name": "Other"}, "'name' is no option"),
+        ({"reslt": "x"}, "unknown option 'reslt', did you mean result?"),
+    ],
+)
+def test_an_option_that_cannot_be_used_is_named(options: dict[str, Any], problem: str) -> None:
+    given = {"url": "http://host/", "argument": "q", "result": "x"} | options
+    with pytest.raises(ConfigError) as error:
+        build_tool("Ask", factory=FACTORY, options=given)
+    assert str(error.value).startswith("tool Ask: ") and problem in str(error.value)
+    assert "\n" not in str(error.value) and "pass@" not in str(error.value)
+
+
+def test_the_version_changes_with_every_option() -> None:
+    base: dict[str, Any] = {"url": "http://host/", "argument": "q", "result": "x"}
+    changed: list[dict[str, Any]] = [
+        {}, {"url": "http://host/2"}, {"argument": "p"}, {"result": "y"}, {"method": "GET"},
+        {"arguments": {"a": 1}}, {"arguments": {"a": "1"}}, {"headers": {"X-A": "b"}},
+        {"version": "2"}, {"timeout_s": 3.0}, {"max_input_bytes": 9}, {"max_response_bytes": 9},
+    ]  # fmt: skip
+    tools = [build_tool("Ask", factory=FACTORY, options=base | more) for more in changed]
+    assert len({tool.version for tool in tools}) == len(changed)
+    assert build_tool("Ask", factory=FACTORY, options=base).version == tools[0].version
+    assert tools[8].version.startswith("1:2:")
+
+
+def test_building_and_loading_it_asks_nobody(endpoint: Endpoint, make: Make) -> None:
+    make().load()
+    assert not endpoint.asked

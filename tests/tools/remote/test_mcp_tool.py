@@ -1,0 +1,372 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tools.remote.endpoint import serving
+from tests.tools.remote.servers import free_port, listening
+from tools.base import ConfigError, ToolformerError, ToolRequest, ToolResult, ToolStatus
+from tools.registry import build_tool
+from tools.remote.mcp_tool import McpTool
+
+pytest.importorskip("mcp")
+
+FACTORY = "tools.remote.mcp_tool:McpTool"
+SERVER = str(Path(__file__).with_name("weather_server.py"))
+ROOT = str(Path(__file__).parents[3])
+
+Make = Callable[..., McpTool]
+
+
+def built(**options: Any) -> McpTool:
+    way = {} if "url" in options else {"command": [sys.executable, SERVER]}
+    given = {"tool": "get_weather", "argument": "city"} | way | options
+    tool = build_tool("Weather", factory=FACTORY, options=given)
+    assert isinstance(tool, McpTool)
+    return tool
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    made: list[McpTool] = []
+
+    def make(**options: Any) -> McpTool:
+        made.append(built(**options))
+        return made[-1]
+
+    yield make
+    for tool in made:
+        tool.close()
+
+
+@pytest.fixture(scope="module")
+def weather() -> Iterator[McpTool]:
+    """A session that several tests share, with a server that a test may kill."""
+    tool = built(arguments={"unit": "F"}, timeout_s=20)
+    yield tool
+    tool.close()
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    port = free_port()
+    with listening(lambda port: [sys.executable, SERVER, str(port)], port):
+        yield f"http://127.0.0.1:{port}/mcp"
+
+
+def ask(tool: McpTool, text: str) -> ToolResult:
+    (result,) = tool.run([ToolRequest(input=text)])
+    return result
+
+
+def pid_of(tool: McpTool, city: str = "Paris") -> int:
+    """Which process answers, as it says itself."""
+    result = ask(tool, city)
+    assert result.result is not None, result
+    return int(result.result.rpartition(" ")[2])
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    status = Path(f"/proc/{pid}/status")
+    return not (status.exists() and "State:\tZ" in status.read_text())
+
+
+def gone(pid: int) -> bool:
+    for _ in range(500):
+        if not is_alive(pid):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_the_text_of_the_answer_is_the_result(weather: McpTool) -> None:
+    results = weather.run([ToolRequest(input=city) for city in ("Paris", "Rome")])
+    pid = pid_of(weather)
+    assert [result.result for result in results] == [
+        f"'Paris': 20 F, says {pid}",
+        f"'Rome': 20 F, says {pid}",
+    ]
+
+
+@pytest.mark.parametrize(
+    "city",
+    [
+        "../../etc",
+        "\r\n{}\r\n",
+        '"}, "unit": "K"',
+        "\x00",
+        "\u2028\u202e",
+        "$(id); `id`",
+        "",
+        "x" * 9999,
+    ],
+)
+def test_any_text_arrives_as_it_is(weather: McpTool, city: str) -> None:
+    assert ask(weather, city).result == f"{city!a}: 20 F, says {pid_of(weather)}"
+
+
+@pytest.mark.parametrize(
+    ("city", "why"),
+    [("x" * 10_000_000, "more than 10000 bytes"), ("\ud800", "half of a surrogate")],
+)
+def test_what_is_too_large_or_no_text_is_not_sent(weather: McpTool, city: str, why: str) -> None:
+    result = ask(weather, city)
+    assert result.status is ToolStatus.INVALID and why in (result.error or "")
+
+
+def test_an_error_of_the_servers_tool_is_an_invalid_input(weather: McpTool) -> None:
+    before = pid_of(weather)
+    result = ask(weather, "Atlantis")
+    assert result.status is ToolStatus.INVALID and "get_weather" in (result.error or "")
+    assert pid_of(weather) == before
+
+
+def test_a_server_that_dies_costs_one_call(weather: McpTool) -> None:
+    before = pid_of(weather)
+    died, after = weather.run([ToolRequest(input="Pompeii"), ToolRequest(input="Paris")])
+    assert (died.status, died.retryable) == (ToolStatus.FAILED, True)
+    assert "the server ended (3)" in (died.error or "")
+    assert after.status is ToolStatus.OK
+    assert pid_of(weather) != before and gone(before)
+
+
+def test_a_server_that_died_between_calls_costs_none(weather: McpTool) -> None:
+    before = pid_of(weather)
+    os.kill(before, signal.SIGKILL)
+    assert gone(before)
+    time.sleep(0.1)  # for the end of its output to be seen
+    assert pid_of(weather) != before
+
+
+def test_an_answer_too_large_is_not_read_and_not_asked_for_again(weather: McpTool) -> None:
+    before = pid_of(weather)
+    result = ask(weather, "Babel")
+    assert (result.status, result.retryable) == (ToolStatus.FAILED, False)
+    assert result.error == "the answer has more than 1000000 bytes"
+    assert pid_of(weather) != before and gone(before)
+
+
+def test_a_server_that_does_not_answer_is_replaced(make: Make) -> None:
+    tool = make(timeout_s=3.0)
+    before = pid_of(tool)
+    result = ask(tool, "Brigadoon")
+    assert (result.status, result.retryable) == (ToolStatus.FAILED, True)
+    assert result.error == "no answer in 3 s"
+    assert pid_of(tool) != before and gone(before)
+
+
+def test_closing_leaves_no_process(make: Make) -> None:
+    tool = make()
+    pid = pid_of(tool)
+    assert is_alive(pid)
+    tool.close()
+    assert gone(pid)
+
+
+HOST = f"""
+import sys, time
+sys.path.insert(0, {ROOT!r})
+from tools.base import ToolRequest
+from tools.remote.mcp_tool import McpTool
+tool = McpTool(name="W", tool="get_weather", argument="city", command=[sys.executable, {SERVER!r}])
+print(tool.run([ToolRequest(input="Paris")])[0].result, flush=True)
+if sys.argv[1] == "hang":
+    tool.run([ToolRequest(input="Brigadoon")])  # such a server does not see that its input ends
+"""
+
+
+@pytest.mark.parametrize("ending", ["exit", "hang"])
+def test_no_server_outlives_the_process_that_started_it(ending: str) -> None:
+    if ending == "hang" and sys.platform != "linux":
+        pytest.skip("only Linux tells a process that its parent was killed")
+    command = [sys.executable, "-W", "error", "-c", HOST, ending]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as host:
+        assert host.stdout is not None
+        pid = int(host.stdout.readline().rpartition(" ")[2])
+        if ending == "hang":
+            assert is_alive(pid)
+            time.sleep(0.3)
+            host.kill()
+        assert host.wait(30) == (0 if ending == "exit" else -signal.SIGKILL)
+    assert gone(pid)
+
+
+def test_the_parts_that_are_text_are_the_answer(make: Make, address: str) -> None:
+    tool = make(url=address, tool="picture")
+    assert ask(tool, "Paris").result == "Paris\nseen from above"
+    assert ask(tool, "").status is ToolStatus.EMPTY
+
+
+@pytest.mark.parametrize(
+    ("argument", "fixed", "answers"),
+    [
+        ("n", {}, {"21": "42.0 False", " -3 ": "-6.0 False", "2.5": None, "two": None, "": None}),
+        ("plus", {"n": 1}, {"0.5": "2.5 False", "-1e1": "-8.0 False", "nan": None, "1e999": None}),
+        ("wish", {"n": 1}, {"true": "2.0 True", "False": "2.0 False", "yes": None}),
+    ],
+)
+def test_an_input_becomes_what_the_schema_asks_for(
+    make: Make, address: str, argument: str, fixed: dict[str, Any], answers: dict[str, str | None]
+) -> None:
+    tool = make(url=address, tool="double", argument=argument, arguments=fixed)
+    for text, answer in answers.items():
+        result = ask(tool, text)
+        assert result.result == answer, text
+        assert result.status == ("ok" if answer else "invalid")
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (
+            {"tool": "get_wether"},
+            "the MCP server has no tool 'get_wether'; it has double, environment, get_weather, "
+            "picture",
+        ),
+        ({"argument": "town"}, "'get_weather' of the MCP server has no argument 'town'; it has "),
+        ({"arguments": {"day": 1}}, "has no argument 'day'; it has city, unit"),
+        ({"argument": "unit"}, "also needs city; give fixed values in option 'arguments'"),
+        (
+            {"tool": "double", "argument": "of", "arguments": {"n": 1}},
+            "argument 'of' of 'double' is of type array in the MCP server's schema, expected ",
+        ),
+        ({"headers": {"A": "${NOT_SET_ANYWHERE}"}}, "NOT_SET_ANYWHERE, which is not set where"),
+    ],
+)
+def test_loading_says_what_does_not_fit_the_server(
+    make: Make, address: str, options: dict[str, Any], problem: str
+) -> None:
+    tool = make(url=address, **options)
+    with pytest.raises(ConfigError) as error:
+        tool.load()
+    assert str(error.value).startswith("tool Weather: ") and problem in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        (["false"], "the server ended (1)"),
+        (["sh", "-c", "echo hello; echo it is broken >&2; exit 4"], "ended (4): it is broken"),
+        ([sys.executable, "-c", "import no_such_module"], "No module named 'no_such_module'"),
+    ],
+)
+def test_a_server_that_does_not_start_is_one_line(
+    make: Make, command: list[str], problem: str
+) -> None:
+    tool = make(command=command)
+    with pytest.raises(ToolformerError) as error:
+        tool.load()
+    assert str(error.value).startswith("tool Weather: no MCP server: ")
+    assert problem in str(error.value) and "\n" not in str(error.value)
+    result = ask(tool, "Paris")  # while a run goes on, that costs calls
+    assert (result.status, result.retryable) == (ToolStatus.FAILED, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"command": None}, "give either command (a server to start) or url"),
+        ({"url": "http://host/mcp", "command": ["x"]}, "give either command"),
+        ({"command": []}, "'command' is [], expected a program"),
+        ({"command": "python server.py"}, "'command' is 'python server.py': Input should be a "),
+        ({"command": ["no-such-program"]}, "there is no program 'no-such-program'"),
+        ({"command": ["a\0b"]}, "expected a program"),
+        ({"url": "ws://host/mcp"}, "expected http://host/path"),
+        ({"url": "http://host/mcp", "env": {}}, "'env' goes with command"),
+        ({"headers": {}}, "'headers' goes with url"),
+        ({"arguments": {"city": "x"}}, "'city' carries the input"),
+        ({"env": {"API_KEY": "abc"}}, "as in ${API_KEY}"),
+        ({"timeout_s": -1}, "'timeout_s' is -1.0, expected more than 0"),
+    ],
+)
+def test_an_option_that_cannot_be_used_is_named(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        built(**options)
+    assert str(error.value).startswith("tool Weather: ") and problem in str(error.value)
+
+
+def test_the_version_changes_with_every_option() -> None:
+    changed: list[dict[str, Any]] = [
+        {}, {"tool": "double"}, {"argument": "unit"}, {"command": [sys.executable, SERVER, "x"]},
+        {"url": "http://host/mcp"}, {"arguments": {"unit": "F"}}, {"env": {"A": "b"}},
+        {"version": "2"}, {"timeout_s": 3.0}, {"max_input_bytes": 9}, {"max_response_bytes": 9},
+    ]  # fmt: skip
+    assert len({built(**options).version for options in changed}) == len(changed)
+    assert built().version == built().version
+
+
+def test_building_it_starts_nothing_and_imports_nothing_of_mcp() -> None:
+    code = f"""
+import sys
+sys.path.insert(0, {ROOT!r})
+from tools.remote.mcp_tool import McpTool
+McpTool(name="W", tool="t", argument="a", command=["sh", "-c", "touch started"])
+assert "mcp" not in sys.modules and "anyio" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_server_sees_of_the_environment_what_it_is_given(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUR_SECRET", "s3cr3t")
+    monkeypatch.setenv("ITS_KEY", "abc")
+    tool = make(tool="environment", argument="name", env={"API_KEY": "<${ITS_KEY}>"})
+    assert [ask(tool, name).result for name in ("API_KEY", "OUR_SECRET", "ITS_KEY", "PATH")] == [
+        "<abc>", "(not set)", "(not set)", os.environ["PATH"],
+    ]  # fmt: skip
+    assert "abc" not in tool.version
+
+
+def test_a_server_at_an_address_answers_alike(make: Make, address: str) -> None:
+    tool = make(url=address, arguments={"unit": "K"})
+    pid = pid_of(tool)
+    assert ask(tool, "../..\r\nHost: x").result == f"'../..\\r\\nHost: x': 20 K, says {pid}"
+    assert ask(tool, "Atlantis").status is ToolStatus.INVALID
+    large = ask(tool, "Babel")
+    assert (large.status, large.retryable) == (ToolStatus.FAILED, False)
+    assert large.error == "the answer has more than 1000000 bytes"
+    assert pid_of(tool) == pid
+
+
+def test_a_server_at_an_address_may_go_and_come_back(make: Make) -> None:
+    port = free_port()
+
+    def command(port: int) -> list[str]:
+        return [sys.executable, SERVER, str(port)]
+
+    tool = make(url=f"http://127.0.0.1:{port}/mcp")
+    with listening(command, port):
+        before = pid_of(tool)
+        assert ask(tool, "Pompeii").retryable
+    result = ask(tool, "Paris")
+    assert (result.status, result.retryable) == (ToolStatus.FAILED, True)
+    assert "no MCP server: ConnectError" in (result.error or "")
+    with listening(command, port):
+        assert pid_of(tool) != before
+
+
+def test_a_server_at_an_address_leads_nowhere_else(make: Make) -> None:
+    with serving() as endpoint, serving() as other:
+        endpoint.elsewhere = other.url + "/echo"
+        for path, problem in [
+            ("/redirect-post", "redirects are not followed"),
+            ("/bomb", "compressed"),
+            ("/html", "text/html"),
+            ("/endless", "more than 1000000 bytes"),
+        ]:
+            with pytest.raises(ToolformerError) as error:
+                make(url=endpoint.url + path, timeout_s=5.0).load()
+            assert str(error.value).startswith("tool Weather: no MCP server: ")
+            assert problem in str(error.value), path
+        assert not other.asked

@@ -1,0 +1,1 @@
+"""Tools that answer elsewhere, named by configuration alone: MCP servers and HTTP endpoints."""
