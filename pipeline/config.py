@@ -16,7 +16,8 @@ from tools.calls import is_tool_name
 # Appendix A: tools whose documents are pre-filtered get more positions and samples.
 PAPER_DEFAULTS: dict[str, float | int] = {"tau_s": 0.05, "tau_f": 1.0, "k": 5, "m": 5}
 PAPER_RARE_TOOL_DEFAULTS: dict[str, float | int] = {"tau_s": 0.0, "tau_f": 0.5, "k": 20, "m": 10}
-RARE_TOOLS = ("Calculator", "MT")
+MT = "MT"  # it reads single paragraphs, and its calls must not look ahead (Appendix A.1)
+RARE_TOOLS = ("Calculator", MT)
 
 
 class Section(BaseModel):
@@ -71,6 +72,21 @@ class ToolConfig(Section):
     timeout_s: float = Field(default=60.0, gt=0.0)
 
 
+class MtFilterConfig(Section):
+    """Which paragraphs MT is offered: foreign chunks between English ones (Appendix A.1)."""
+
+    chunk_tokens: int = Field(default=10, ge=1)
+    min_confidence: float = Field(default=0.8, ge=0.0, le=1.0)  # a foreign chunk has more
+    english_confidence: float = Field(default=0.5, ge=0.0, le=1.0)  # an English one, at least
+    language_id: Path | None = None  # a fastText model; the small bundled one when not given
+
+    @field_validator("language_id")
+    @classmethod
+    def _a_file_is_the_same_one_everywhere(cls, path: Path | None) -> Path | None:
+        """Absolute: stages run in other directories."""
+        return None if path is None else path.resolve()
+
+
 class RunConfig(Section):
     """A whole annotation run."""
 
@@ -81,6 +97,7 @@ class RunConfig(Section):
     seed: int = 0
     engine: EngineConfig = EngineConfig()
     sampling: SamplingConfig = SamplingConfig()
+    mt_filter: MtFilterConfig = MtFilterConfig()
     max_document_tokens: int = Field(default=768, ge=8)  # longer documents are split
     max_result_tokens: int = Field(default=100, ge=1)  # longer results are cut at a sentence end
     max_document_bytes: int = Field(default=2_000_000, ge=1)  # larger ones are dropped, counted

@@ -19,6 +19,8 @@ def distinct_requests(unit: pa.Table) -> dict[str, list[ToolRequest]]:
     requests: dict[str, dict[ToolRequest, None]] = {}
     for row in unit.select(["date", "calls"]).to_pylist():
         for call in row["calls"]:
+            if call["dropped"] is not None:
+                continue
             request = ToolRequest(input=call["input"], date=row["date"])
             requests.setdefault(call["tool"], {})[request] = None
     return {tool: list(distinct) for tool, distinct in requests.items()}
@@ -39,6 +41,8 @@ def record_results(
     rows = unit.to_pylist()
     for row in rows:
         for call in row["calls"]:
+            if call["dropped"] is not None:
+                continue
             answer = results[call["tool"]][ToolRequest(input=call["input"], date=row["date"])]
             call.update(_columns(answer, codec, max_result_tokens))
     return pa.Table.from_pylist(rows, schema=IN_FLIGHT)

@@ -35,12 +35,14 @@ def fingerprint_of(
     values = {
         key: value
         for key, value in _flatten(config.model_dump(mode="json")).items()
-        if not _is_free(key)
+        if not _is_free(key) and (method.mt_filter or not key.startswith("mt_filter."))
     }
     values |= {f"engine.{key}": value for key, value in engine._asdict().items()}
     values |= {f"tools.{name}.version": version for name, version in tool_versions.items()}
     for name, tool in method.tools.items():
         values[f"tools.{name}.prompt"] = _hash(tool.template)
+    if method.language_id is not None:
+        values["mt_filter.language_id"] = method.language_id
     if config.exact_reductions:
         values["smallest tau_f"] = config.smallest_tau_f
     values["input"] = input_stamp

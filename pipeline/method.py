@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
-from pipeline.config import RunConfig, SamplingConfig
+from pipeline.config import MT, MtFilterConfig, RunConfig, SamplingConfig
 from pipeline.tokens import TokenCodec
 from tools.base import ConfigError
 from tools.prompt import load_prompt, render
+from tools.translation.language_id import LanguageIdentifier
 
 # Tokens a rendered prompt may have beyond its header and the document: tokenizers that merge
 # across "Input: " and the text.
@@ -39,6 +40,8 @@ class Method:
     max_result_tokens: int
     exact_reductions: bool
     smallest_tau_f: float  # below it no gain can ever matter
+    mt_filter: MtFilterConfig | None = None  # which paragraphs MT is offered; None without MT
+    language_id: str | None = None  # version of the classifier it uses
 
     def __getitem__(self, tool: str) -> ToolMethod:
         return self.tools[tool]
@@ -51,7 +54,8 @@ def resolve_method(config: RunConfig, codec: TokenCodec, *, context: int) -> Met
     with its result before the document, both fit.
 
     Raises:
-        ConfigError: a prompt is missing or wrong, or leaves no room for a document.
+        ConfigError: a prompt is missing or wrong, or leaves no room for a document; or there is no
+            classifier of languages for the filter of MT.
     """
     tools = {
         name: ToolMethod(
@@ -77,6 +81,7 @@ def resolve_method(config: RunConfig, codec: TokenCodec, *, context: int) -> Met
             f"for a document in a context of {context} tokens; shorten the prompt or "
             "sampling.max_new_tokens"
         )
+    mt_filter = config.mt_filter if MT in tools else None
     return Method(
         tools=tools,
         seed=config.seed,
@@ -86,4 +91,10 @@ def resolve_method(config: RunConfig, codec: TokenCodec, *, context: int) -> Met
         max_result_tokens=config.max_result_tokens,
         exact_reductions=config.exact_reductions,
         smallest_tau_f=config.smallest_tau_f,
+        mt_filter=mt_filter,
+        language_id=None if mt_filter is None else _language_id(mt_filter),
     )
+
+
+def _language_id(mt_filter: MtFilterConfig) -> str:
+    return LanguageIdentifier(mt_filter.language_id).version

@@ -5,12 +5,14 @@ from pathlib import Path
 from rich.table import Table
 
 from pipeline.config import RunConfig
+from pipeline.documents.language import english_or_not
 from pipeline.engines.describe import describe_model
 from pipeline.method import resolve_method
 from pipeline.prepare import prepare
 from pipeline.reading import read_rows
 from pipeline.tokens import TokenCodec
 from pipeline.units import plan_units
+from pipeline.windows import windows_of
 from tools.prompt import render
 
 _SAMPLED_UNITS = 8
@@ -20,7 +22,7 @@ def plan_table(config: RunConfig) -> Table:
     """Units, documents, and for each tool the documents offered and the tokens of P and S.
 
     Tokens are counted on a few units spread over the input and scaled up. S is an upper bound:
-    every document uses all k positions, m samples and max_new_tokens. L depends on what is
+    every text uses all k positions, m samples and max_new_tokens. L depends on what is
     sampled; `preview` shows it.
 
     Raises:
@@ -32,8 +34,10 @@ def plan_table(config: RunConfig) -> Table:
         config, codec, context=describe_model(config.model, config.engine).max_len
     )
     documents = sum(unit.num_documents for unit in units)
+    identify = english_or_not(method.mt_filter)
     looked_at = units[:: max(1, len(units) // _SAMPLED_UNITS)]
     offered = dict.fromkeys(method.tools, 0)
+    texts = dict.fromkeys(method.tools, 0)  # that M reads: documents, or single paragraphs
     prefill = dict.fromkeys(method.tools, 0)
     sample_size = 0
     for unit in looked_at:
@@ -42,13 +46,16 @@ def plan_table(config: RunConfig) -> Table:
             unit.unit_id,
             method,
             codec,
+            identify,
         ).to_pylist()
         sample_size += unit.num_documents
         for row in rows:
             for offer in row["offers"]:
-                prompt = render(method[offer["tool"]].template, row["text"].strip())
                 offered[offer["tool"]] += 1
-                prefill[offer["tool"]] += codec.count(prompt) + len(row["input_ids"])
+                for window in windows_of(row, offer["tool"], codec):
+                    prompt = render(method[offer["tool"]].template, window.text)
+                    texts[offer["tool"]] += 1
+                    prefill[offer["tool"]] += codec.count(prompt) + len(window.x_ids)
     scale = documents / sample_size
     table = Table(
         title=f"{documents:,} documents in {len(units):,} units",
@@ -60,7 +67,7 @@ def plan_table(config: RunConfig) -> Table:
     for heading in ("tool", "documents offered", "P tokens", "S tokens, at most"):
         table.add_column(heading, justify="left" if heading == "tool" else "right")
     for name, tool in method.tools.items():
-        sampled = offered[name] * tool.k * tool.m * method.sampling.max_new_tokens
+        sampled = texts[name] * tool.k * tool.m * method.sampling.max_new_tokens
         counts = (offered[name], prefill[name], sampled)
         table.add_row(name, *(f"{round(count * scale):,}" for count in counts))
     return table

@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from pipeline.config import RunConfig
+from pipeline.documents.language import english_or_not
 from pipeline.engines.load import load_engine
 from pipeline.execution import distinct_requests, record_results
 from pipeline.method import resolve_method
@@ -37,9 +38,10 @@ def preview(config: RunConfig, num_documents: int) -> Iterator[RenderableType]:
         name: build_tool(name, factory=tool.factory, options=tool.options)
         for name, tool in config.tools.items()
     }
+    identify = english_or_not(method.mt_filter)
     shown = 0
     for document in _documents(config):
-        unit = prepare([document], "preview", method, codec)
+        unit = prepare([document], "preview", method, codec, identify)
         if all(reason is not None for reason in unit.column("dropped").to_pylist()):
             continue
         unit = sample_calls(unit, method, codec, engine)
@@ -78,7 +80,8 @@ def _show(row: dict[str, Any]) -> Iterator[RenderableType]:
     source = text.encode()
     for call in row["calls"]:
         before = source[: call["byte_offset"]].decode(errors="replace")[-24:]
-        answered = call["result"] if call["result"] is not None else f"({call['status']})"
+        no_result = f"({call['status'] or call['dropped']})"
+        answered = call["result"] if call["result"] is not None else no_result
         losses = ("loss_empty", "loss_call", "loss_plus", "gain")
         table.add_row(
             call["tool"],

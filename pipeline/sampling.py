@@ -17,12 +17,14 @@ from pipeline.engines.protocol import (
     SampleRequest,
     SamplingParams,
 )
+from pipeline.look_ahead import LOOKS_AHEAD, looking_ahead
 from pipeline.losses import WINDOW, weighted_loss
 from pipeline.method import Method, ToolMethod
 from pipeline.positions import select_positions
 from pipeline.schemas import IN_FLIGHT
 from pipeline.seeds import sample_seed
 from pipeline.tokens import TokenCodec
+from pipeline.windows import Window, windows_of
 from tools.calls import ApiCall, parse_call
 from tools.prompt import render
 
@@ -31,12 +33,12 @@ NO_IDS = np.zeros(0, dtype=np.int32)
 
 @dataclass(slots=True, kw_only=True)
 class _Job:
-    """One document offered to one tool."""
+    """One text that M reads for one tool. Positions are the window's."""
 
     row: int
     tool: ToolMethod
+    window: Window
     prompt_ids: NDArray[np.int32]
-    x_ids: NDArray[np.int32]
     p_api_n: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     positions: NDArray[np.int32] = field(default_factory=lambda: NO_IDS)
     loss_empty: dict[int, float] = field(default_factory=dict)  # by position, nats
@@ -52,10 +54,11 @@ def sample_calls(unit: pa.Table, method: Method, codec: TokenCodec, engine: LMEn
     """
     rows = unit.to_pylist()
     jobs = [
-        _job(index, row, method[offer["tool"]], codec)
+        _job(index, window, method[offer["tool"]], codec)
         for index, row in enumerate(rows)
         if row["dropped"] is None
         for offer in row["offers"]
+        for window in windows_of(row, offer["tool"], codec)
     ]
     _find_positions(jobs, codec, engine)
     _loss_without_call(jobs, engine)
@@ -67,48 +70,47 @@ def sample_calls(unit: pa.Table, method: Method, codec: TokenCodec, engine: LMEn
         ]
     _draw(jobs, rows, method, codec, engine)
     for job in jobs:
-        offsets = codec.insertion_offsets(rows[job.row]["text"], job.x_ids)
-        _record(job, rows[job.row], offsets, codec)
+        _record(job, rows[job.row], codec)
     return pa.Table.from_pylist(rows, schema=IN_FLIGHT)
 
 
-def _job(index: int, row: dict[str, Any], tool: ToolMethod, codec: TokenCodec) -> _Job:
+def _job(index: int, window: Window, tool: ToolMethod, codec: TokenCodec) -> _Job:
     return _Job(
         row=index,
         tool=tool,
-        prompt_ids=codec.prompt_ids(render(tool.template, row["text"].strip())),
-        x_ids=np.asarray(row["input_ids"], dtype=np.int32),
+        window=window,
+        prompt_ids=codec.prompt_ids(render(tool.template, window.text)),
     )
 
 
 def _find_positions(jobs: Sequence[_Job], codec: TokenCodec, engine: LMEngine) -> None:
-    requests = [PositionRequest(prompt_ids=j.prompt_ids, x_ids=j.x_ids) for j in jobs]
+    requests = [PositionRequest(prompt_ids=j.prompt_ids, x_ids=j.window.x_ids) for j in jobs]
     logprobs = engine.position_logprobs(requests, codec.open_ids)
     for job, logprobs_nA in zip(jobs, logprobs, strict=True):
         job.p_api_n = np.exp(logprobs_nA[:, 0].astype(np.float64))
         job.positions = select_positions(
-            job.p_api_n, codec.legal_positions(job.x_ids), tau_s=job.tool.tau_s, k=job.tool.k
+            job.p_api_n, job.window.place_n >= 0, tau_s=job.tool.tau_s, k=job.tool.k
         )
 
 
 def _loss_without_call(jobs: Sequence[_Job], engine: LMEngine) -> None:
-    """L_i(eps) of every selected position, one pass for each document whatever its tools."""
-    wanted: dict[int, set[int]] = defaultdict(set)
+    """L_i(eps) of every selected position, one pass for each text whatever tools it is for."""
+    wanted: dict[tuple[int, tuple[int, int]], set[int]] = defaultdict(set)
     x_ids = {}
     for job in jobs:
         if job.positions.size:
-            wanted[job.row].update(job.positions.tolist())
-            x_ids[job.row] = job.x_ids
-    positions = {row: np.array(sorted(at), dtype=np.int32) for row, at in wanted.items()}
+            wanted[job.row, job.window.span].update(job.positions.tolist())
+            x_ids[job.row, job.window.span] = job.window.x_ids
+    positions = {text: np.array(sorted(at), dtype=np.int32) for text, at in wanted.items()}
     requests = [
-        LossRequest(z_ids=NO_IDS, x_ids=x_ids[row], positions=at) for row, at in positions.items()
+        LossRequest(z_ids=NO_IDS, x_ids=x_ids[text], positions=at) for text, at in positions.items()
     ]
-    losses: dict[int, dict[int, float]] = {}
+    losses: dict[tuple[int, tuple[int, int]], dict[int, float]] = {}
     answers = engine.window_logprobs(requests, WINDOW)
-    for (row, at), logprobs_QW in zip(positions.items(), answers, strict=True):
-        losses[row] = dict(zip(at.tolist(), weighted_loss(logprobs_QW).tolist(), strict=True))
+    for (text, at), logprobs_QW in zip(positions.items(), answers, strict=True):
+        losses[text] = dict(zip(at.tolist(), weighted_loss(logprobs_QW).tolist(), strict=True))
     for job in jobs:
-        job.loss_empty = {int(i): losses[job.row][int(i)] for i in job.positions}
+        job.loss_empty = {int(i): losses[job.row, job.window.span][int(i)] for i in job.positions}
 
 
 def _draw(
@@ -122,7 +124,7 @@ def _draw(
     requests = [
         SampleRequest(
             prompt_ids=job.prompt_ids,
-            x_ids=job.x_ids,
+            x_ids=job.window.x_ids,
             positions=np.array(job.live, dtype=np.int32),
             open_ids=codec.open_ids,
             seeds_Km=_seeds(job, rows[job.row]["doc_id"], method.seed),
@@ -142,36 +144,40 @@ def _draw(
 def _seeds(job: _Job, doc_id: str, run_seed: int) -> NDArray[np.uint64]:
     return np.array(
         [
-            [sample_seed(run_seed, doc_id, job.tool.name, i, j) for j in range(job.tool.m)]
-            for i in job.live
+            [sample_seed(run_seed, doc_id, job.tool.name, place, j) for j in range(job.tool.m)]
+            for place in job.window.place_n[job.live].tolist()
         ],
         dtype=np.uint64,
     )
 
 
-def _record(job: _Job, row: dict[str, Any], offsets: NDArray[np.int64], codec: TokenCodec) -> None:
+def _record(job: _Job, row: dict[str, Any], codec: TokenCodec) -> None:
+    """Append to the row what was found, at positions of the document."""
     drawn = dict(zip(job.live, job.samples, strict=True))
+    offsets = codec.insertion_offsets(row["text"], np.asarray(row["input_ids"], dtype=np.int32))
     for i in job.positions.tolist():
         samples = drawn.get(i, [])
         calls, not_ended, not_parsed = _distinct_calls(samples, job.tool.name, codec)
+        place = int(job.window.place_n[i])
+        byte_offset = int(offsets[place])
         position = {
             "tool": job.tool.name,
-            "position": i,
-            "byte_offset": int(offsets[i]),
+            "position": place,
+            "byte_offset": byte_offset,
             "p_api": float(job.p_api_n[i]),
             "loss_empty": job.loss_empty[i],
         }
-        row["positions"].append(
+        counts = {"drawn": len(samples), "not_ended": not_ended, "not_parsed": not_parsed}
+        row["positions"].append(position | {"pruned": i not in drawn} | counts)
+        ahead = looking_ahead(calls, row["text"], byte_offset)
+        row["calls"].extend(
             position
             | {
-                "pruned": i not in drawn,
-                "drawn": len(samples),
-                "not_ended": not_ended,
-                "not_parsed": not_parsed,
+                "input": call.input,
+                "samples": count,
+                "dropped": LOOKS_AHEAD if call in ahead else None,
             }
-        )
-        row["calls"].extend(
-            position | {"input": call.input, "samples": count} for call, count in calls.items()
+            for call, count in calls.items()
         )
 
 

@@ -25,6 +25,15 @@ DOCUMENTS = pa.schema(
 # A tool this document is offered to, and the heuristic that said so (Appendix A).
 OFFER = pa.struct([("tool", pa.string()), ("reason", pa.string())])
 
+# A paragraph of a text offered to MT, or not, and why not (documents.foreign_text.Verdict).
+PARAGRAPH = pa.struct(
+    [
+        ("byte_start", pa.int64()),  # in `text`
+        ("byte_end", pa.int64()),
+        ("verdict", pa.string()),
+    ]
+)
+
 # A selected position: the call would stand before token `position` of the canonical tokens.
 POSITION = pa.struct(
     [
@@ -49,6 +58,7 @@ CANDIDATE = pa.struct(
         ("p_api", pa.float64()),
         ("input", pa.string()),
         ("samples", pa.int32()),  # how many of the m samples were this call
+        ("dropped", pa.string()),  # why it is not executed (pipeline.look_ahead); null if it is
         ("status", pa.string()),  # tools.base.ToolStatus; null until executed
         ("result", pa.string()),
         ("error", pa.string()),
@@ -71,6 +81,8 @@ SCORED = pa.schema(
         pa.field("dropped", pa.string()),  # why this document goes no further; null if it does
         pa.field("input_ids", pa.list_(pa.int32()), nullable=False),  # canonical tokens
         pa.field("offers", pa.list_(OFFER), nullable=False),
+        # Null where no tool reads single paragraphs.
+        pa.field("paragraphs", pa.list_(PARAGRAPH)),
         pa.field("positions", pa.list_(POSITION), nullable=False),
         pa.field("calls", pa.list_(CANDIDATE), nullable=False),
     ]

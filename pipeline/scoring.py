@@ -1,7 +1,8 @@
 """L for a unit: the three losses of every answered call (section 2, Filtering API Calls)."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,18 @@ from pipeline.losses import WINDOW, gain, weighted_loss
 from pipeline.method import Method
 from pipeline.schemas import IN_FLIGHT
 from pipeline.tokens import TokenCodec
+from pipeline.windows import Window, windows_of
 from tools.calls import ApiCall, pieces_with_result
 
-# A call to score: the index of its row, the row's tokens, and the call itself.
-Scored = tuple[int, list[int], dict[str, Any]]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answered:
+    """A call to score, the text it was sampled in, and the position there."""
+
+    row: int
+    window: Window
+    position: int
+    call: dict[str, Any]
 
 
 def score_calls(unit: pa.Table, method: Method, codec: TokenCodec, engine: LMEngine) -> pa.Table:
@@ -26,21 +35,16 @@ def score_calls(unit: pa.Table, method: Method, codec: TokenCodec, engine: LMEng
     kept, and its loss_call and gain stay null.
     """
     rows = unit.to_pylist()
-    answered: list[Scored] = [
-        (index, row["input_ids"], call)
-        for index, row in enumerate(rows)
-        for call in row["calls"]
-        if call["result"] is not None
-    ]
+    answered = [scored for index, row in enumerate(rows) for scored in _answered(index, row, codec)]
     _losses_after(answered, "loss_plus", codec, engine)
     open_calls = [
         scored
         for scored in answered
         if not method.exact_reductions
-        or scored[2]["loss_empty"] - scored[2]["loss_plus"] >= method.smallest_tau_f
+        or scored.call["loss_empty"] - scored.call["loss_plus"] >= method.smallest_tau_f
     ]
     _losses_after(open_calls, "loss_call", codec, engine)
-    for _, _, call in open_calls:
+    for call in (scored.call for scored in open_calls):
         call["gain"] = gain(
             loss_empty=call["loss_empty"],
             loss_call=call["loss_call"],
@@ -49,25 +53,38 @@ def score_calls(unit: pa.Table, method: Method, codec: TokenCodec, engine: LMEng
     return pa.Table.from_pylist(rows, schema=IN_FLIGHT)
 
 
+def _answered(index: int, row: Mapping[str, Any], codec: TokenCodec) -> Iterator[_Answered]:
+    windows: dict[str, list[Window]] = {}
+    for call in row["calls"]:
+        if call["result"] is None:
+            continue
+        tool, place = call["tool"], call["byte_offset"]
+        if tool not in windows:
+            windows[tool] = windows_of(row, tool, codec)
+        [window] = [w for w in windows[tool] if w.span[0] <= place < w.span[1]]
+        position = window.position_of(call["position"])
+        yield _Answered(row=index, window=window, position=position, call=call)
+
+
 def _losses_after(
-    scored: Sequence[Scored], column: str, codec: TokenCodec, engine: LMEngine
+    answered: Sequence[_Answered], column: str, codec: TokenCodec, engine: LMEngine
 ) -> None:
     """Fill `column` with L_i(z), z being e(c, r) for loss_plus and e(c, eps) for loss_call.
 
-    Calls of one document with the same z share a forward pass, whatever their positions.
+    Calls of one text with the same z share a forward pass, whatever their positions.
     """
-    groups: dict[tuple[int, str, str, str], list[dict[str, Any]]] = defaultdict(list)
-    tokens = {index: input_ids for index, input_ids, _ in scored}
-    for index, _, call in scored:
+    groups: dict[tuple[int, tuple[int, int], str, str, str], list[_Answered]] = defaultdict(list)
+    for scored in answered:
+        call = scored.call
         result = call["result"] if column == "loss_plus" else ""
-        groups[(index, call["tool"], call["input"], result)].append(call)
+        groups[scored.row, scored.window.span, call["tool"], call["input"], result].append(scored)
     requests = []
-    for (index, tool, call_input, result), calls in groups.items():
+    for (_, _, tool, call_input, result), group in groups.items():
         z_ids = codec.encode_pieces(pieces_with_result(ApiCall(tool, call_input), result))
-        positions = np.array([call["position"] for call in calls], dtype=np.int32)
-        x_ids = np.asarray(tokens[index], dtype=np.int32)
+        positions = np.array([scored.position for scored in group], dtype=np.int32)
+        x_ids = group[0].window.x_ids
         requests.append(LossRequest(z_ids=z_ids, x_ids=x_ids, positions=positions))
     answers = engine.window_logprobs(requests, WINDOW)
-    for calls, logprobs_QW in zip(groups.values(), answers, strict=True):
-        for call, loss in zip(calls, weighted_loss(logprobs_QW).tolist(), strict=True):
-            call[column] = loss
+    for group, logprobs_QW in zip(groups.values(), answers, strict=True):
+        for scored, loss in zip(group, weighted_loss(logprobs_QW).tolist(), strict=True):
+            scored.call[column] = loss

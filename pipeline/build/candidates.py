@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from pipeline.look_ahead import LOOKS_AHEAD
 from tools.base import ContractError, InputError, ToolStatus, one_line
 
 
@@ -25,6 +26,7 @@ class Fate(StrEnum):
     NO_RESULT = "no_result"  # the tool gave no answer
     NOT_SCORED = "not_scored"  # there is a result, but no loss with it
     DUPLICATE_POSITION = "duplicate_position"  # a better call of the tool stands there
+    LOOKS_AHEAD = "looks_ahead"  # its input stands only after it: it was not executed
     OVER_CAP = "over_cap"  # the tool has its max_examples documents without this one
 
 
@@ -37,6 +39,7 @@ class Candidates:
 
     row_C: NDArray[np.int64]  # row of the unit the candidate belongs to
     tool_C: NDArray[np.object_]
+    looks_ahead_C: NDArray[np.bool_]  # dropped when it was sampled
     ok_C: NDArray[np.bool_]  # the tool answered
     gain_C: NDArray[np.float64]
     bound_C: NDArray[np.float64]
@@ -76,6 +79,9 @@ def candidates_of(unit: pa.Table) -> Candidates:
     return Candidates(
         row_C=_one_chunk(pc.list_parent_indices(column)).to_numpy(zero_copy_only=False),
         tool_C=calls.field("tool").to_numpy(zero_copy_only=False),
+        looks_ahead_C=pc.fill_null(pc.equal(calls.field("dropped"), LOOKS_AHEAD), False).to_numpy(
+            zero_copy_only=False
+        ),
         ok_C=pc.fill_null(pc.equal(calls.field("status"), ToolStatus.OK.value), False).to_numpy(
             zero_copy_only=False
         ),
@@ -97,6 +103,7 @@ def decide(
     filter at one position; one position gets one call of a tool.
     """
     fate_C = np.full(len(candidates), Fate.NO_RESULT, dtype=object)
+    fate_C[candidates.looks_ahead_C] = Fate.LOOKS_AHEAD
     scored_C = candidates.ok_C & ~np.isnan(candidates.bound_C)
     fate_C[candidates.ok_C] = Fate.NOT_SCORED
     fate_C[scored_C] = Fate.BELOW_TAU_F

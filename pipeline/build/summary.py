@@ -16,8 +16,8 @@ from pipeline.build.merge import AugmentedDocument
 class ToolCounts:
     """What became of the candidates of one tool; all fields but the last two add up to it.
 
-    `candidates` is the sum of kept, below_tau_f, no_result, not_scored, duplicate_position and
-    over_cap. `examples` are documents of C* with a call of the tool.
+    `candidates` is the sum of kept, below_tau_f, no_result, not_scored, duplicate_position,
+    looks_ahead and over_cap. `examples` are documents of C* with a call of the tool.
     """
 
     tau_f: float
@@ -26,6 +26,7 @@ class ToolCounts:
     no_result: int
     not_scored: int
     duplicate_position: int
+    looks_ahead: int
     over_cap: int
     candidates: int
     examples: int

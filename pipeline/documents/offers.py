@@ -8,7 +8,9 @@ import datetime as dt
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
+from pipeline.config import MT
 from pipeline.documents.numeric import has_relation, numbers
 
 MIN_NUMBERS = 3
@@ -21,44 +23,56 @@ _CUE = re.compile(
     re.IGNORECASE,
 )
 
-# (text, doc_id, date) -> why the document is offered, or None
-Heuristic = Callable[[str, str, dt.date | None], str | None]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentFacts:
+    """What the heuristics look at."""
+
+    text: str
+    doc_id: str
+    date: dt.date | None  # from the URL
+    has_foreign_text: bool = False  # a paragraph of it is for MT (documents.foreign_text)
 
 
-def calculator_reason(text: str, doc_id: str, date: dt.date | None) -> str | None:
+# Why a document is offered, or None.
+Heuristic = Callable[[DocumentFacts], str | None]
+
+
+def calculator_reason(facts: DocumentFacts) -> str | None:
     """ "cue", "relation" or "sample": criteria (ii), (i) and (iii) of the paper; cheapest first."""
-    if _CUE.search(text):
+    if _CUE.search(facts.text):
         return "cue"
-    found = numbers(text)
+    found = numbers(facts.text)
     if len(found) < MIN_NUMBERS:
         return None
     if has_relation(found):
         return "relation"
-    return "sample" if _uniform(_SAMPLE_SALT + doc_id) < SAMPLE_RATE else None
+    return "sample" if _uniform(_SAMPLE_SALT + facts.doc_id) < SAMPLE_RATE else None
 
 
-def calendar_reason(text: str, doc_id: str, date: dt.date | None) -> str | None:
+def calendar_reason(facts: DocumentFacts) -> str | None:
     """ "url_date" if the document's URL tells its date: texts without one are left out."""
-    return None if date is None else "url_date"
+    return None if facts.date is None else "url_date"
+
+
+def mt_reason(facts: DocumentFacts) -> str | None:
+    """ "foreign_text" if there is some between English text; only its paragraphs are read."""
+    return "foreign_text" if facts.has_foreign_text else None
 
 
 HEURISTICS: Mapping[str, Heuristic] = {
     "Calculator": calculator_reason,
     "Calendar": calendar_reason,
+    MT: mt_reason,
 }
 
 
-def offered_tools(
-    *, text: str, doc_id: str, date: dt.date | None, tools: Sequence[str]
-) -> list[tuple[str, str]]:
+def offered_tools(facts: DocumentFacts, tools: Sequence[str]) -> list[tuple[str, str]]:
     """(tool, reason) of every one of `tools` the document is offered to, in their order.
 
     A tool without a heuristic is offered every document, with the reason "all".
     """
-    reasons = (
-        (tool, HEURISTICS[tool](text, doc_id, date) if tool in HEURISTICS else "all")
-        for tool in tools
-    )
+    reasons = ((tool, HEURISTICS[tool](facts) if tool in HEURISTICS else "all") for tool in tools)
     return [(tool, reason) for tool, reason in reasons if reason is not None]
 
 

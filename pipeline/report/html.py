@@ -114,10 +114,13 @@ def _funnel(tool: ToolStats) -> list[_Step]:
     sampled = tool.drawn - tool.not_ended - tool.not_parsed
     answered = tool.status.get("ok", 0)
     failed = ", ".join(f"{n:,} {status}" for status, n in tool.status.items() if status != "ok")
+    distinct = "equal calls at one position count once"
+    if tool.looks_ahead:
+        distinct += f"; {tool.looks_ahead:,} ask for what stands only after them: not executed"
     steps = [
         ("samples", tool.drawn, f"at {tool.positions - tool.positions_pruned:,} positions"),
         ("are calls", sampled, f"{tool.not_ended:,} do not end, {tool.not_parsed:,} do not parse"),
-        ("distinct calls", tool.candidates, "equal calls at one position count once"),
+        ("distinct calls", tool.candidates, distinct),
         ("answered", answered, failed),
         ("kept", tool.kept, f"gain at least {tool.tau_f:g}"),
     ]

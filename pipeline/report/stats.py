@@ -35,7 +35,7 @@ class Stats:
 
 
 MODEL_STAGES = ("sample", "score")
-_COLUMNS = ("dropped", "offers", "positions", "calls")
+_COLUMNS = ("dropped", "offers", "paragraphs", "positions", "calls")
 
 
 def collect_stats(

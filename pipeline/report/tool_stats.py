@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipeline.build.candidates import Candidates
-from pipeline.config import RunConfig, ToolConfig
+from pipeline.config import MT, RunConfig, ToolConfig
 
 # Gains are counted in bins of a quarter nat; the first and the last bin are open.
 BIN_EDGES: NDArray[np.float64] = np.arange(-3.0, 6.0 + 0.25, 0.25)
@@ -35,12 +35,14 @@ class ToolStats:
     tau_f: float
     documents: int  # offered to the tool; parts of a split document count one each
     offers: dict[str, int]  # the same by the heuristic that offered them
+    paragraphs: dict[str, int]  # by documents.foreign_text.Verdict; {} if whole texts are read
     positions: int  # with p_i > tau_s, of these the top k
     positions_pruned: int  # of these, not sampled: L_i(eps) is below every tau_f of interest
     drawn: int  # samples
     not_ended: int  # of these, without "]"
     not_parsed: int  # of these, no call of the tool
     candidates: int  # distinct calls at a position
+    looks_ahead: int  # of these, not executed: their input stands only after them
     executed: int
     status: dict[str, int]  # of the executed, by tools.base.ToolStatus
     scored: int  # with a loss given the result
@@ -60,6 +62,7 @@ class ToolCounter:
         self._report_tau_f = config.report_tau_f
         self._sums: Counter[str] = Counter()
         self._offers: Counter[str] = Counter()
+        self._paragraphs: Counter[str] = Counter()
         self._status: Counter[str] = Counter()
         self._kept_at: Counter[float] = Counter()
         self._examples_at: Counter[float] = Counter()
@@ -70,6 +73,8 @@ class ToolCounter:
         """Counts in one unit."""
         offers = self._mine(unit.column("offers"))
         self._offers.update(by_value(offers.column("reason")))
+        if self._name == MT:
+            self._paragraphs.update(by_value(_flat(unit.column("paragraphs")).column("verdict")))
         positions = self._mine(unit.column("positions"))
         self._sums.update(
             documents=offers.num_rows,
@@ -85,6 +90,7 @@ class ToolCounter:
             row_c=candidates.row_C[mine_C],
             gain_c=candidates.gain_C[mine_C],
             bound_c=candidates.bound_C[mine_C],
+            looks_ahead_c=candidates.looks_ahead_C[mine_C],
         )
 
     def _add_calls(
@@ -94,10 +100,12 @@ class ToolCounter:
         row_c: NDArray[np.int64],
         gain_c: NDArray[np.float64],
         bound_c: NDArray[np.float64],
+        looks_ahead_c: NDArray[np.bool_],
     ) -> None:
         self._status.update(by_value(status))
         self._sums.update(
             candidates=len(status),
+            looks_ahead=int(np.count_nonzero(looks_ahead_c)),
             executed=len(status) - status.null_count,
             scored=int(np.count_nonzero(~np.isnan(bound_c))),
         )
@@ -109,10 +117,7 @@ class ToolCounter:
         self._bounds += _histogram(bound_c[np.isnan(gain_c) & ~np.isnan(bound_c)])
 
     def _mine(self, column: pa.ChunkedArray) -> pa.Table:
-        flat = pa.chunked_array(
-            [pc.list_flatten(chunk) for chunk in column.chunks], column.type.value_type
-        )
-        table = pa.Table.from_struct_array(flat)
+        table = _flat(column)
         return table.filter(pc.equal(table.column("tool"), self._name))
 
     def stats(self) -> ToolStats:
@@ -120,12 +125,14 @@ class ToolCounter:
             tau_f=self._tau_f,
             documents=self._sums["documents"],
             offers=dict(sorted(self._offers.items())),
+            paragraphs=dict(sorted(self._paragraphs.items())),
             positions=self._sums["positions"],
             positions_pruned=self._sums["positions_pruned"],
             drawn=self._sums["drawn"],
             not_ended=self._sums["not_ended"],
             not_parsed=self._sums["not_parsed"],
             candidates=self._sums["candidates"],
+            looks_ahead=self._sums["looks_ahead"],
             executed=self._sums["executed"],
             status=dict(sorted(self._status.items())),
             scored=self._sums["scored"],
@@ -139,6 +146,12 @@ class ToolCounter:
                 bound_counts=self._bounds.tolist(),
             ),
         )
+
+
+def _flat(column: pa.ChunkedArray) -> pa.Table:
+    """The structs in a column of lists of them."""
+    flat = [pc.list_flatten(chunk) for chunk in column.chunks]
+    return pa.Table.from_struct_array(pa.chunked_array(flat, column.type.value_type))
 
 
 def _histogram(values: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from pipeline.documents.language import english_or_not
 from pipeline.method import Method
 from pipeline.prepare import prepare
 from pipeline.reading import read_rows
@@ -21,6 +22,7 @@ class ReadStage:
     def __init__(self, model_path: str, revision: str | None, method: Method) -> None:
         self._codec = TokenCodec.load(model_path, revision=revision)
         self._method = method
+        self._identify = english_or_not(method.mt_filter)
 
     @carried()
     def __call__(self, units: pa.Table) -> pa.Table:
@@ -34,7 +36,7 @@ class ReadStage:
                 got=f"{len(documents)} documents",
                 expected=unit["num_documents"],
             )
-        rows = prepare(documents, unit["unit_id"], self._method, self._codec)
+        rows = prepare(documents, unit["unit_id"], self._method, self._codec, self._identify)
         return conform(
             add_trace(rows, "read", time.perf_counter() - started), IN_FLIGHT, stage="read"
         )

@@ -76,11 +76,14 @@ def test_the_columns_between_stages_are_frozen() -> None:
     """Unit files of earlier runs are read again: another column is another format."""
     assert SCORED.names == [
         "doc_id", "part", "text", "url", "date", "language", "dropped", "input_ids", "offers",
-        "positions", "calls",
+        "paragraphs", "positions", "calls",
+    ]  # fmt: skip
+    assert [field.name for field in SCORED.field("paragraphs").type.value_type] == [
+        "byte_start", "byte_end", "verdict",
     ]  # fmt: skip
     assert [field.name for field in SCORED.field("calls").type.value_type] == [
-        "tool", "position", "byte_offset", "p_api", "input", "samples", "status", "result",
-        "error", "loss_empty", "loss_call", "loss_plus", "gain",
+        "tool", "position", "byte_offset", "p_api", "input", "samples", "dropped", "status",
+        "result", "error", "loss_empty", "loss_call", "loss_plus", "gain",
     ]  # fmt: skip
     assert [field.name for field in SCORED.field("positions").type.value_type] == [
         "tool", "position", "byte_offset", "p_api", "loss_empty", "pruned", "drawn", "not_ended",

@@ -118,11 +118,13 @@ def test_every_candidate_and_document_is_accounted_for(tmp_path: Path) -> None:
         "tools": {
             "Calculator": {
                 "tau_f": 0.5, "kept": 2, "below_tau_f": 2, "no_result": 2, "not_scored": 1,
-                "duplicate_position": 1, "over_cap": 0, "candidates": 8, "examples": 2,
+                "duplicate_position": 1, "looks_ahead": 0, "over_cap": 0, "candidates": 8,
+                "examples": 2,
             },
             "Calendar": {
                 "tau_f": 1.0, "kept": 2, "below_tau_f": 0, "no_result": 0, "not_scored": 0,
-                "duplicate_position": 0, "over_cap": 0, "candidates": 2, "examples": 1,
+                "duplicate_position": 0, "looks_ahead": 0, "over_cap": 0, "candidates": 2,
+                "examples": 1,
             },
         },
     }  # fmt: skip

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.documents.offers import offered_tools
+from pipeline.documents.offers import DocumentFacts, offered_tools
 from tools.calendar_date import date_from_url
 from tools.prompt import load_prompt
 
@@ -14,7 +14,7 @@ DAY = dt.date(2017, 3, 9)
 
 def offers(text: str, *tools: str, doc_id: str = "d", date: dt.date | None = None) -> list[str]:
     """ "tool: reason" of every offer."""
-    offered = offered_tools(text=text, doc_id=doc_id, date=date, tools=tools)
+    offered = offered_tools(DocumentFacts(text=text, doc_id=doc_id, date=date), tools)
     return [f"{tool}: {reason}" for tool, reason in offered]
 
 
@@ -79,6 +79,12 @@ def test_the_calendar_is_offered_a_text_with_a_date() -> None:
     assert offers("x", "Calendar") == []
 
 
+def test_mt_is_offered_a_text_with_foreign_text_in_it() -> None:
+    facts = DocumentFacts(text="x", doc_id="d", date=None, has_foreign_text=True)
+    assert offered_tools(facts, ["MT", "Calculator"]) == [("MT", "foreign_text")]
+    assert offers("x", "MT") == []
+
+
 def test_other_tools_are_offered_every_text_in_the_order_asked() -> None:
     assert offers("x = 5", "WikiSearch", "Mine", "Calculator", "Calendar") == [
         "WikiSearch: all",
@@ -97,12 +103,12 @@ def test_shares_of_real_documents_are_what_was_measured() -> None:
     counts = dict.fromkeys(("cue", "relation", "sample", "url_date"), 0)
     for row in rows:
         crawled = dt.date.fromisoformat(row["date_download"][:10])
-        offered = offered_tools(
+        facts = DocumentFacts(
             text=row["raw_content"],
             doc_id=row["digest"],
             date=date_from_url(row["url"], not_after=crawled),
-            tools=("Calculator", "Calendar"),
         )
+        offered = offered_tools(facts, ("Calculator", "Calendar"))
         for _, reason in offered:
             counts[reason] += 1
     calculator = counts["cue"] + counts["relation"] + counts["sample"]
