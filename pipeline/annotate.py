@@ -2,7 +2,7 @@
 
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -11,8 +11,9 @@ from rich.console import Console
 from pipeline.config import RunConfig
 from pipeline.engines.describe import describe_model
 from pipeline.fingerprint import changes, digest, fingerprint_of, package_versions
-from pipeline.graph import run_graph, start_pools, wait_for_pools
+from pipeline.graph import run_graph
 from pipeline.method import Method, resolve_method
+from pipeline.pools import shortage, start_pools, wait_for_pools
 from pipeline.progress import unit_progress
 from pipeline.ray_session import our_error, ray_session, short_text
 from pipeline.rundir import RunDir, RunRecord
@@ -21,6 +22,7 @@ from pipeline.units import Unit, input_stamp, plan_units, write_manifest
 from tools.atomic import remove_leftovers, write_text_atomically
 from tools.base import ConfigError, ToolformerError
 from tools.registry import build_tool
+from tools.usage import total_usage
 
 
 class Resume(StrEnum):
@@ -60,14 +62,14 @@ def annotate(
     run = RunDir(config.run)
     check_resume(run, resume)
     units = plan_units(config.input, config.unit_documents)
-    method, record = resolve_run(config, units)
+    method, record, tool_versions = resolve_run(config, units)
     with run.lock():
         _begin_or_continue(run, record, units)
         marked = run.marked_units()
         finished = {u.unit_id for u in units if u.unit_id in marked and run.done_mark(u.unit_id)}
         todo = [unit for unit in units if unit.unit_id not in finished]
         if todo:
-            _annotate_units(todo, run, config, method, console, address, dashboard)
+            _annotate_units(todo, run, config, method, tool_versions, console, address, dashboard)
     return Outcome(
         units_before=len(finished),
         units_done=len(todo),
@@ -76,8 +78,13 @@ def annotate(
     )
 
 
-def resolve_run(config: RunConfig, units: Sequence[Unit]) -> tuple[Method, RunRecord]:
-    """The method and the record of a run. Reads the model's description, not its weights."""
+def resolve_run(
+    config: RunConfig, units: Sequence[Unit]
+) -> tuple[Method, RunRecord, dict[str, str]]:
+    """The method, the record and the tool versions of a run.
+
+    Reads the model's description, not its weights; builds the tools, but loads none.
+    """
     codec = TokenCodec.load(config.model.path, revision=config.model.revision)
     engine = describe_model(config.model, config.engine)
     method = resolve_method(config, codec, context=engine.max_len)
@@ -92,7 +99,7 @@ def resolve_run(config: RunConfig, units: Sequence[Unit]) -> tuple[Method, RunRe
         fingerprint_of=values,
         versions=package_versions(),
     )
-    return method, record
+    return method, record, tool_versions
 
 
 def check_resume(run: RunDir, resume: Resume) -> None:
@@ -128,6 +135,7 @@ def _annotate_units(
     run: RunDir,
     config: RunConfig,
     method: Method,
+    tool_versions: Mapping[str, str],
     console: Console,
     address: str | None,
     dashboard: bool,
@@ -136,19 +144,42 @@ def _annotate_units(
         if dashboard_url:
             console.print(f"Ray dashboard: http://{dashboard_url}")
         try:
+            _check_resources(config, console, can_grow=address is not None)
             pools = start_pools(config)
             with console.status(f"loading {config.model.path} x {config.engine.replicas}"):
-                wait_for_pools(pools, describe_model(config.model, config.engine))
+                wait_for_pools(
+                    pools,
+                    describe_model(config.model, config.engine),
+                    tool_versions,
+                    lambda line: _tell(console, line),
+                )
             with unit_progress(run, todo, console):
                 run_graph(todo, config, method, pools, run.path.resolve())
         except Exception as error:
             raise _in_our_words(error, run) from None
-        missing = [unit.unit_id for unit in todo if run.done_mark(unit.unit_id) is None]
+        marks = {unit.unit_id: run.done_mark(unit.unit_id) for unit in todo}
+        missing = [unit_id for unit_id, mark in marks.items() if mark is None]
         if missing:
             raise ToolformerError(
                 f"{run.path}: {len(missing)} of {len(todo)} units were not committed "
                 f"(first: {missing[0]}); run the same command again"
             )
+    for usage in total_usage(mark.tools for mark in marks.values() if mark).values():
+        for warning in usage.warnings:
+            _tell(console, warning)
+
+
+def _check_resources(config: RunConfig, console: Console, *, can_grow: bool) -> None:
+    """Say before anything is started that it cannot be; a cluster of others may still grow."""
+    missing = shortage(config)
+    if missing is not None and not can_grow:
+        raise ConfigError(missing)
+    if missing is not None:
+        _tell(console, f"{missing}; waiting for the cluster to grow")
+
+
+def _tell(console: Console, line: str) -> None:
+    console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _in_our_words(error: Exception, run: RunDir) -> ToolformerError:

@@ -68,8 +68,18 @@ class ToolConfig(Section):
     k: int = Field(default=5, ge=1)
     m: int = Field(default=5, ge=1)
     max_examples: int = Field(default=25_000, ge=1)  # Appendix B: up to 25k examples per API
-    actors: int = Field(default=0, ge=0)  # 0: runs inside the execute stage
-    timeout_s: float = Field(default=60.0, gt=0.0)
+    actors: int = Field(default=0, ge=0)  # processes of its own; 0: inside the execute stage
+    batch_size: int = Field(default=32, ge=1)  # requests it is given at once, at most
+    timeout_s: float = Field(default=60.0, gt=0.0)  # for a batch; an actor that hangs is restarted
+    retries: int = Field(default=2, ge=0)  # of what may mend itself, and of a process that dies
+    num_gpus: float = Field(default=0.0, ge=0.0)  # for each actor
+    num_cpus: float = Field(default=0.0, ge=0.0)  # for each actor
+
+    @model_validator(mode="after")
+    def _resources_are_for_actors(self) -> "ToolConfig":
+        if not self.actors and (self.num_gpus or self.num_cpus):
+            raise ValueError("num_gpus and num_cpus are for actors; set actors to 1 or more")
+        return self
 
 
 class MtFilterConfig(Section):
@@ -102,6 +112,7 @@ class RunConfig(Section):
     max_result_tokens: int = Field(default=100, ge=1)  # longer results are cut at a sentence end
     max_document_bytes: int = Field(default=2_000_000, ge=1)  # larger ones are dropped, counted
     unit_documents: int = Field(default=64, ge=1)
+    tool_cache: Path | None = None  # a directory on a local disk; runs that name it share results
     exact_reductions: bool = True  # skip what provably cannot be kept
     report_tau_f: list[Annotated[float, Field(ge=0.0, allow_inf_nan=False)]] = Field(
         default=[0.5, 1.0, 2.0], min_length=1
@@ -111,6 +122,12 @@ class RunConfig(Section):
     @classmethod
     def _one_path_is_a_list(cls, value: Any) -> Any:
         return [value] if isinstance(value, str | Path) else value
+
+    @field_validator("tool_cache")
+    @classmethod
+    def _the_cache_is_one_directory_everywhere(cls, directory: Path | None) -> Path | None:
+        """Absolute: the stages may be started in another directory."""
+        return None if directory is None else directory.resolve()
 
     @field_validator("tools")
     @classmethod

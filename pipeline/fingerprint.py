@@ -18,9 +18,20 @@ _FREE = {
     "engine.replicas",
     "engine.num_gpus",
     "engine.num_threads",
+    "tool_cache",
     "report_tau_f",
 }
-_FREE_OF_A_TOOL = {"prompt", "tau_f", "max_examples", "actors", "timeout_s"}
+_FREE_OF_A_TOOL = {
+    "prompt",
+    "tau_f",
+    "max_examples",
+    "actors",
+    "batch_size",
+    "timeout_s",
+    "retries",
+    "num_gpus",
+    "num_cpus",
+}
 _PACKAGES = ("torch", "transformers", "ray", "pyarrow", "bm25s")
 
 

@@ -7,7 +7,7 @@ one block in every stage. Nothing is filtered, joined or regrouped between read 
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,67 +15,16 @@ import ray
 from ray.data import ActorPoolStrategy, DataContext, Dataset
 
 from pipeline.config import RunConfig
-from pipeline.engines.actor import LMActor
-from pipeline.engines.protocol import EngineInfo
 from pipeline.method import Method
+from pipeline.pools import STAGE_CPUS, Pools, stage_actors
 from pipeline.stages.commit import UnitSink
 from pipeline.stages.execute import ExecuteStage
 from pipeline.stages.language_model import LMStage
 from pipeline.stages.read import ReadStage
-from pipeline.stages.tool_access import ToolAccess
 from pipeline.units import Unit
-from tools.actors import ToolActor
-from tools.base import ConfigError
 
-_STAGE_CPUS = 0.25  # stages wait for actors most of the time
-_REPLICAS_PER_STAGE_ACTOR = 8
 _UNITS_PER_REPLICA = 2  # one is worked on, one waits
 _UNITS_PER_WAVE = 2_000  # bounds what the driver holds; engines live through all waves
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pools:
-    """The actors that outlive every execution of the graph."""
-
-    language_models: Sequence[Any]
-    tools: Sequence[ToolAccess]
-
-
-def start_pools(config: RunConfig) -> Pools:
-    """Start the language-model replicas and the tool actors; returns before they have loaded."""
-    gpus = config.engine.num_gpus
-    return Pools(
-        language_models=[
-            LMActor.options(num_gpus=gpus).remote(config.model, config.engine)
-            for _ in range(config.engine.replicas)
-        ],
-        tools=[
-            ToolAccess(
-                name=name,
-                factory=tool.factory,
-                options=tool.options,
-                timeout_s=tool.timeout_s,
-                sharers=_stage_actors(config.engine.replicas),
-                actors=[
-                    ToolActor.remote(name, tool.factory, tool.options) for _ in range(tool.actors)
-                ],
-            )
-            for name, tool in config.tools.items()
-        ],
-    )
-
-
-def wait_for_pools(pools: Pools, expected: EngineInfo) -> None:
-    """Return once the replicas have loaded their weights and the tools their data.
-
-    Raises:
-        RayTaskError: one of them cannot; its cause is the error that says why.
-        ConfigError: a node runs another model, or another torch, than the run was planned for.
-    """
-    ray.get([actor.load.remote() for tool in pools.tools for actor in tool.actors])
-    for info in ray.get([lm.info.remote() for lm in pools.language_models]):
-        if info != expected:
-            raise ConfigError(f"a replica runs {info}, the run was planned for {expected}")
 
 
 def run_graph(
@@ -86,7 +35,7 @@ def run_graph(
     for start in range(0, len(units), _UNITS_PER_WAVE):
         wave = units[start : start + _UNITS_PER_WAVE]
         graph(wave, config, method, pools).write_datasink(
-            UnitSink(run_path, wave), ray_remote_args={"num_cpus": _STAGE_CPUS}
+            UnitSink(run_path, wave), ray_remote_args={"num_cpus": STAGE_CPUS}
         )
 
 
@@ -107,7 +56,7 @@ def graph(units: Sequence[Unit], config: RunConfig, method: Method, pools: Pools
 
 def _stage(rows: Dataset, replicas: int, stage: Any, *arguments: Any) -> Dataset:
     """`rows` through a fixed pool of `stage` actors that together hold two units a replica."""
-    size = _stage_actors(replicas)
+    size = stage_actors(replicas)
     in_flight = _UNITS_PER_REPLICA * math.ceil(replicas / size)
     return rows.map_batches(
         stage,
@@ -119,12 +68,8 @@ def _stage(rows: Dataset, replicas: int, stage: Any, *arguments: Any) -> Dataset
         ),
         batch_size=None,  # a batch is a block is a unit
         batch_format="pyarrow",
-        num_cpus=_STAGE_CPUS,
+        num_cpus=STAGE_CPUS,
     )
-
-
-def _stage_actors(replicas: int) -> int:
-    return math.ceil(replicas / _REPLICAS_PER_STAGE_ACTOR)
 
 
 def configure_ray_data() -> None:

@@ -1,5 +1,6 @@
 """A few documents through the whole method in this process: a look before a long run."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,10 +17,9 @@ from pipeline.prepare import prepare
 from pipeline.reading import SourceDocument, list_document_files, open_documents, read_rows
 from pipeline.sampling import sample_calls
 from pipeline.scoring import score_calls
+from pipeline.stages.tool_access import ToolAccess, ToolClient
 from pipeline.tokens import TokenCodec
-from tools.actors import answer
 from tools.base import InputError
-from tools.registry import build_tool
 
 _SHOWN_TEXT = 600
 
@@ -34,10 +34,7 @@ def preview(config: RunConfig, num_documents: int) -> Iterator[RenderableType]:
     codec = TokenCodec.load(config.model.path, revision=config.model.revision)
     engine = load_engine(config.model, config.engine)
     method = resolve_method(config, codec, context=engine.info.max_len)
-    tools = {
-        name: build_tool(name, factory=tool.factory, options=tool.options)
-        for name, tool in config.tools.items()
-    }
+    clients = {name: ToolClient(access) for name, access in _accesses(config).items()}
     identify = english_or_not(method.mt_filter)
     shown = 0
     for document in _documents(config):
@@ -47,7 +44,7 @@ def preview(config: RunConfig, num_documents: int) -> Iterator[RenderableType]:
         unit = sample_calls(unit, method, codec, engine)
         requests = distinct_requests(unit)
         results = {
-            name: dict(zip(asked, answer(tools[name], asked), strict=True))
+            name: dict(zip(asked, asyncio.run(clients[name].ask(asked)), strict=True))
             for name, asked in requests.items()
         }
         unit = record_results(unit, results, codec, max_result_tokens=method.max_result_tokens)
@@ -58,6 +55,22 @@ def preview(config: RunConfig, num_documents: int) -> Iterator[RenderableType]:
             return
     if not shown:
         raise InputError("no document of the input is offered to any tool of this configuration")
+
+
+def _accesses(config: RunConfig) -> dict[str, ToolAccess]:
+    """All tools in this process, whatever the configuration gives them elsewhere."""
+    return {
+        name: ToolAccess(
+            name=name,
+            factory=tool.factory,
+            options=tool.options,
+            timeout_s=tool.timeout_s,
+            batch_size=tool.batch_size,
+            retries=tool.retries,
+            cache=config.tool_cache,
+        )
+        for name, tool in config.tools.items()
+    }
 
 
 def _documents(config: RunConfig) -> Iterator[SourceDocument]:

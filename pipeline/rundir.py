@@ -27,6 +27,7 @@ from pipeline.schemas import SCORED, conform
 from pipeline.units import Unit, read_manifest
 from tools.atomic import write_atomically, write_text_atomically
 from tools.base import ContractError, InputError, OutputError
+from tools.usage import ToolUsage
 
 
 class DoneMark(BaseModel):
@@ -42,6 +43,7 @@ class DoneMark(BaseModel):
     blake2b: str  # of the unit file
     seconds: dict[str, float]  # by stage
     tokens: dict[str, int]  # run through the model, by kind
+    tools: dict[str, ToolUsage] = {}  # what was asked of them
     finished_at: float  # Unix time
 
 
@@ -156,7 +158,7 @@ class RunDir:
 def commit_unit(run: RunDir, unit: Unit, scored: pa.Table, mark: dict[str, Any]) -> None:
     """Write the unit file, then its done-mark, each atomically.
 
-    `mark` holds what only the caller knows: seconds, tokens, finished_at.
+    `mark` holds what only the caller knows: seconds, tokens, tools, finished_at.
 
     Raises:
         ContractError: the rows are not those of the unit.

@@ -5,10 +5,11 @@ from collections import Counter
 from rich.table import Table
 
 from pipeline.rundir import RunDir
+from tools.usage import ToolUsage, total_usage
 
 
 def status_table(run: RunDir) -> Table:
-    """Units, documents and dropped rows so far, the rate, and what is left.
+    """Units, documents and dropped rows so far, each tool's work, the rate, and what is left.
 
     Raises:
         InputError: this is no run directory.
@@ -25,12 +26,30 @@ def status_table(run: RunDir) -> Table:
     table.add_row("documents", f"{done:,} of {planned:,} ({done / planned:.1%})")
     for reason, count in sorted(dropped.items()):
         table.add_row(f"dropped: {reason}", f"{count:,}")
+    for name, usage in total_usage(mark.tools for mark in marks).items():
+        table.add_row(f"tool {name}", _of_a_tool(usage))
+        for warning in usage.warnings:
+            table.add_row("", warning)
     rate = _documents_per_second([(mark.finished_at, mark.documents) for mark in marks])
     if rate:
         table.add_row("rate", f"{rate:.2f} documents/s")
         if done < planned:
             table.add_row("left at this rate", f"{(planned - done) / rate / 3600:.1f} h")
     return table
+
+
+def _of_a_tool(usage: ToolUsage) -> str:
+    parts = [f"{usage.requests:,} calls"]
+    if usage.from_cache:
+        parts.append(f"{usage.from_cache:,} from the cache")
+    parts.append(f"{usage.seconds:,.1f} s in the tool")
+    parts.append(f"{usage.failures:,} failed")
+    if usage.retries or usage.restarts:
+        parts.append(f"{usage.retries:,} asked again, {usage.restarts:,} restarts")
+    median_s, slow_s = usage.quantile_s(0.5), usage.quantile_s(0.95)
+    if median_s is not None and slow_s is not None:
+        parts.append(f"a batch {median_s:.2g} s (p95 {slow_s:.2g} s)")
+    return ", ".join(parts)
 
 
 def _documents_per_second(commits: list[tuple[float, int]]) -> float | None:

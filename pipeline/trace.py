@@ -9,22 +9,30 @@ from pipeline.engines.protocol import EngineUsage
 
 
 def add_trace(
-    unit: pa.Table, stage: str, seconds: float, tokens: dict[str, int] | None = None
+    unit: pa.Table,
+    stage: str,
+    seconds: float,
+    tokens: dict[str, int] | None = None,
+    tools: dict[str, dict[str, Any]] | None = None,
 ) -> pa.Table:
-    """The unit with the seconds of `stage`, and the tokens it cost, added to its trace."""
+    """The unit with the seconds of `stage`, and what it cost, added to its trace.
+
+    `tokens` are counts by kind, `tools` the fields of a tools.usage.ToolUsage by tool.
+    """
     trace = read_trace(unit)
     trace["seconds"][stage] = round(trace["seconds"].get(stage, 0.0) + seconds, 6)
     for kind, count in (tokens or {}).items():
         trace["tokens"][kind] = trace["tokens"].get(kind, 0) + count
+    trace["tools"] |= tools or {}
     column = pa.array([json.dumps(trace)] * unit.num_rows, pa.string())
     field = pa.field("trace", pa.string(), nullable=False)
     return unit.set_column(unit.schema.get_field_index("trace"), field, column)
 
 
 def read_trace(unit: pa.Table) -> dict[str, Any]:
-    """{"seconds": {stage: s}, "tokens": {kind: n}} of the unit so far."""
+    """{"seconds": {stage: s}, "tokens": {kind: n}, "tools": {tool: usage}} of the unit so far."""
     trace: dict[str, Any] = json.loads(unit.column("trace")[0].as_py())
-    return {"seconds": trace.get("seconds", {}), "tokens": trace.get("tokens", {})}
+    return {kind: trace.get(kind, {}) for kind in ("seconds", "tokens", "tools")}
 
 
 def usage_between(before: EngineUsage, after: EngineUsage) -> dict[str, int]:

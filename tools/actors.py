@@ -1,11 +1,26 @@
 """A process that answers the calls of one tool, as a Ray actor or in the caller's own process."""
 
+import os
+import time
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import ray
 
-from tools.base import ContractError, Tool, ToolformerError, ToolRequest, ToolResult
+from tools.base import (
+    ContractError,
+    LoadingTool,
+    Tool,
+    ToolformerError,
+    ToolRequest,
+    ToolResult,
+    one_line,
+    uses_date,
+)
+from tools.metrics import record_batch
 from tools.registry import build_tool
 
 
@@ -43,6 +58,39 @@ def _broken(tool: Tool, got: str, expected: str) -> ContractError:
     return ContractError(stage=f"tool {tool.name}", doc_id="(batch)", got=got, expected=expected)
 
 
+class ToolInfo(NamedTuple):
+    """What whoever asks a tool has to know of it."""
+
+    version: str
+    uses_date: bool
+
+    def plain(self, request: ToolRequest) -> ToolRequest:
+        """`request` without what the tool does not use."""
+        return request if self.uses_date or request.date is None else replace(request, date=None)
+
+
+class Served(NamedTuple):
+    """One result for each request, in order, and the time the tool took for all of them."""
+
+    results: list[ToolResult]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostHealth:
+    """A process that serves a tool, as it is just now. It says so while a batch runs as well."""
+
+    tool: str
+    pid: int
+    rss_bytes: int  # 0 where the system does not tell
+    loaded: bool
+    busy_s: float | None  # how long the batch it works on has been running; None when it waits
+    requests: int  # answered by this process
+    batches: int
+    seconds: float  # in the tool
+    statuses: dict[str, int]
+
+
 class ToolHost:
     """A tool with what it loads, built where it runs.
 
@@ -53,21 +101,80 @@ class ToolHost:
     def __init__(self, name: str, factory: str | None, options: dict[str, Any]) -> None:
         self._name, self._factory, self._options = name, factory, options
         self._tool: Tool | None = None
+        self._busy_since: float | None = None
+        self._batches, self._seconds = 0, 0.0
+        self._statuses: Counter[str] = Counter()
 
-    def load(self) -> None:
-        """Build the tool, unless that is done.
+    def load(self) -> ToolInfo:
+        """Build the tool and load what it loads, unless that is done.
 
         Raises:
-            ToolformerError: it cannot be built.
+            ToolformerError: it cannot be built or loaded.
         """
         if self._tool is None:
-            self._tool = build_tool(self._name, factory=self._factory, options=self._options)
+            tool = build_tool(self._name, factory=self._factory, options=self._options)
+            if isinstance(tool, LoadingTool):
+                _load(tool)
+            self._tool = tool
+        return ToolInfo(version=self._tool.version, uses_date=uses_date(self._tool))
 
-    def run(self, requests: Sequence[ToolRequest]) -> list[ToolResult]:
-        self.load()
+    def run(self, requests: Sequence[ToolRequest]) -> Served:
+        """The answers of the tool, which is loaded first where it is not yet.
+
+        Raises:
+            ToolformerError: as `load`, or as `answer`.
+        """
+        info = self.load()
         assert self._tool is not None
-        return answer(self._tool, requests)
+        self._busy_since = started = time.perf_counter()
+        try:
+            results = answer(self._tool, [info.plain(request) for request in requests])
+        finally:
+            self._busy_since = None
+            seconds = time.perf_counter() - started
+            self._batches, self._seconds = self._batches + 1, self._seconds + seconds
+        self._statuses.update(str(result.status) for result in results)
+        record_batch(self._name, len(requests), seconds, _rss_bytes())
+        return Served(results, seconds)
+
+    @ray.method(concurrency_group="health")
+    def health(self) -> HostHealth:
+        """How this process is. In an actor it does not wait for what the tool works on."""
+        since = self._busy_since
+        return HostHealth(
+            tool=self._name,
+            pid=os.getpid(),
+            rss_bytes=_rss_bytes(),
+            loaded=self._tool is not None,
+            busy_s=None if since is None else time.perf_counter() - since,
+            requests=sum(dict(self._statuses).values()),
+            batches=self._batches,
+            seconds=self._seconds,
+            statuses=dict(self._statuses),
+        )
 
 
-# Restarts need no bound: a call that kills the process is asked twice and then fails.
-ToolActor = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=0)(ToolHost)
+def _load(tool: LoadingTool) -> None:
+    try:
+        tool.load()
+    except ToolformerError:
+        raise
+    except Exception as error:  # the tool may be anyone's code
+        raise ToolformerError(
+            f"tool {tool.name}: cannot load: {type(error).__name__}: {one_line(error)}"
+        ) from error
+
+
+def _rss_bytes() -> int:
+    try:
+        resident_pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:  # not Linux
+        return 0
+    return resident_pages * os.sysconf("SC_PAGE_SIZE")
+
+
+# Restarts need no bound: a call that kills the process is asked a few times and then fails.
+# num_cpus=0: Ray Data does not see actors outside its graph and would wait for their CPUs.
+ToolActor = ray.remote(  # type: ignore[call-overload]
+    num_cpus=0, max_restarts=-1, max_task_retries=0, concurrency_groups={"health": 1}
+)(ToolHost)

@@ -116,12 +116,21 @@ class Tool(Protocol):
     fingerprint and the key of the result cache. `run` returns one result per request, in order,
     and does not raise for an input it cannot answer. A result depends on its request and the
     version alone, not on the other requests of the batch.
+
+    A tool whose answers depend on the date of the document says so with an attribute
+    `uses_date = True`. Without it the date never reaches the tool, so that equal inputs of
+    documents of different days are one request.
     """
 
     name: str
     version: str
 
     def run(self, requests: Sequence[ToolRequest]) -> list[ToolResult]: ...
+
+
+def uses_date(tool: Tool) -> bool:
+    """Whether the answers of `tool` depend on the date of the document a call stands in."""
+    return bool(getattr(tool, "uses_date", False))
 
 
 @runtime_checkable

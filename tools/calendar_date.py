@@ -77,6 +77,7 @@ class CalendarTool:
 
     name = "Calendar"
     version = "1"
+    uses_date = True
 
     def run(self, requests: Sequence[ToolRequest]) -> list[ToolResult]:
         return [_answer(request) for request in requests]

@@ -10,6 +10,7 @@ from pipeline.build.candidates import candidates_of, read_unit
 from pipeline.config import RunConfig
 from pipeline.report.tool_stats import ToolCounter, ToolStats, by_value
 from pipeline.rundir import DoneMark
+from tools.usage import ToolUsage, total_usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,7 @@ class Stats:
     tokens: dict[str, int]
     seconds: dict[str, float]
     tokens_per_second: float | None
+    tool_usage: dict[str, ToolUsage]  # by tool, what was asked of it and what that cost
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -41,7 +43,7 @@ _COLUMNS = ("dropped", "offers", "paragraphs", "positions", "calls")
 def collect_stats(
     unit_files: Iterable[Path], done_marks: Sequence[DoneMark], config: RunConfig
 ) -> Stats:
-    """Counts over `unit_files`; times and tokens from their `done_marks`.
+    """Counts over `unit_files`; times, tokens and tool usage from their `done_marks`.
 
     Raises:
         InputError: a unit cannot be read.
@@ -71,6 +73,7 @@ def collect_stats(
         tokens=dict(tokens),
         seconds={stage: round(spent, 3) for stage, spent in seconds.items()},
         tokens_per_second=_tokens_per_second(tokens, seconds),
+        tool_usage=total_usage(mark.tools for mark in done_marks),
     )
 
 

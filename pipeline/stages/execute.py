@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict
 
 import pyarrow as pa
 
@@ -13,6 +14,7 @@ from pipeline.stages.language_model import check_same_rows
 from pipeline.stages.tool_access import ToolAccess, ToolClient
 from pipeline.tokens import TokenCodec
 from pipeline.trace import add_trace
+from tools.usage import ToolUsage
 
 
 class ExecuteStage:
@@ -37,7 +39,10 @@ class ExecuteStage:
         conform(unit, IN_FLIGHT, stage="execute")
         started = time.perf_counter()
         wanted = distinct_requests(unit)
-        answers = await asyncio.gather(*(self._clients[name].ask(wanted[name]) for name in wanted))
+        usages = {name: ToolUsage() for name in wanted}
+        answers = await asyncio.gather(
+            *(self._clients[name].ask(wanted[name], usages[name]) for name in wanted)
+        )
         results = {
             name: dict(zip(wanted[name], got, strict=True))
             for name, got in zip(wanted, answers, strict=True)
@@ -45,5 +50,10 @@ class ExecuteStage:
         executed = record_results(
             unit, results, self._codec, max_result_tokens=self._max_result_tokens
         )
-        traced = add_trace(executed, "execute", time.perf_counter() - started)
+        traced = add_trace(
+            executed,
+            "execute",
+            time.perf_counter() - started,
+            tools={name: asdict(usage) for name, usage in usages.items()},
+        )
         return check_same_rows(unit, traced, stage="execute")

@@ -1,0 +1,146 @@
+"""One process that serves a tool, as the stage that asks it sees it: it answers, or is lost."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from enum import Enum
+from typing import Any, Protocol
+
+import ray
+from ray.exceptions import (
+    NodeDiedError,
+    ObjectLostError,
+    OutOfMemoryError,
+    RayActorError,
+    WorkerCrashedError,
+)
+
+from tools.actors import Served, ToolHost, ToolInfo
+from tools.base import ConfigError, ToolformerError, ToolRequest
+
+# A process that Ray's memory monitor ends, or that goes with its node, is no RayActorError.
+_GONE = (RayActorError, OutOfMemoryError, NodeDiedError, WorkerCrashedError, ObjectLostError)
+# Until a process that died is back: a call that comes too early fails at once, a later one waits.
+_LOOKS = 20
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 8.0
+
+
+class Lost(Enum):
+    """Why a batch has no answers: its process is gone, and `until_back` waits for the next."""
+
+    DIED = "died"
+    LATE = "late"
+
+
+class ToolProcess(Protocol):
+    """What answers batches of one tool, one batch at a time."""
+
+    async def answer(self, batch: Sequence[ToolRequest]) -> Served | Lost: ...
+
+    async def until_back(self) -> None: ...
+
+
+class ProcessHere:
+    """The caller's own process. It cannot be lost, and what hangs in it cannot be ended.
+
+    The tool is built, loaded and asked in one thread: some libraries bind to the first they see.
+    """
+
+    def __init__(self, host: ToolHost) -> None:
+        self._host = host
+        self._thread = ThreadPoolExecutor(max_workers=1)
+        self.info: ToolInfo = self._thread.submit(host.load).result()
+
+    async def answer(self, batch: Sequence[ToolRequest]) -> Served | Lost:
+        return await asyncio.wrap_future(self._thread.submit(self._host.run, batch))
+
+    async def until_back(self) -> None:
+        raise AssertionError("the caller's own process is not lost")
+
+
+class ProcessOfActor:
+    """A tool actor. One that hangs is ended; Ray starts a process in its place."""
+
+    def __init__(self, name: str, actor: Any, info: ToolInfo, timeout_s: float) -> None:
+        self._name, self._actor, self._info, self._timeout_s = name, actor, info, timeout_s
+
+    async def answer(self, batch: Sequence[ToolRequest]) -> Served | Lost:
+        """The answers to a batch, or why there are none.
+
+        Raises:
+            RayTaskError: around a ToolformerError that the tool raised.
+        """
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                served: Served = await self._actor.run.remote(list(batch))
+                return served
+        except TimeoutError:
+            # It hangs, or works on what nobody waits for: the next batch needs a fresh process.
+            ray.kill(self._actor, no_restart=False)
+            return Lost.LATE
+        except _GONE:
+            return Lost.DIED
+
+    async def until_back(self) -> None:
+        """Wait until the process has been started again and has loaded its tool.
+
+        Raises:
+            ToolformerError: it does not come back, or with another version of the tool.
+        """
+        for pause_s in _pauses():
+            try:
+                info = await self._actor.load.remote()
+            except _GONE:
+                await asyncio.sleep(pause_s)
+                continue
+            if info != self._info:
+                raise _differ(self._name, self._info, info)
+            return
+        raise _not_back(self._name)
+
+
+def load_actors(name: str, actors: Sequence[Any]) -> ToolInfo:
+    """What the actors of a tool serve; returns when all have loaded it.
+
+    Raises:
+        ToolformerError: they serve different versions, or one of them dies of loading.
+        RayTaskError: one cannot load; its cause is the ToolformerError that says why.
+    """
+    loading = [actor.load.remote() for actor in actors]
+    first, *others = [
+        _loaded(name, actor, call) for actor, call in zip(actors, loading, strict=True)
+    ]
+    for info in others:
+        if info != first:
+            raise _differ(name, first, info)
+    return first
+
+
+def _loaded(name: str, actor: Any, loading: Any) -> ToolInfo:
+    for pause_s in _pauses():
+        try:
+            info: ToolInfo = ray.get(loading)
+            return info
+        except _GONE:
+            time.sleep(pause_s)
+            loading = actor.load.remote()
+    raise _not_back(name)
+
+
+def _pauses() -> list[float]:
+    return [min(_FIRST_PAUSE_S * 2**look, _LONGEST_PAUSE_S) for look in range(_LOOKS)]
+
+
+def _differ(name: str, one: ToolInfo, other: ToolInfo) -> ConfigError:
+    return ConfigError(
+        f"tool {name}: served as version {one.version} and as {other.version}; its files have "
+        "changed, or differ between the nodes"
+    )
+
+
+def _not_back(name: str) -> ToolformerError:
+    return ToolformerError(
+        f"tool {name}: its process died {_LOOKS} times before it had loaded; see what it needs "
+        "(memory, files), and run the same command again to continue"
+    )
