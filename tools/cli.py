@@ -1,4 +1,4 @@
-"""Commands that prepare what tools load: `python -m tools index-wikipedia`."""
+"""Commands that prepare what tools load: `python -m tools index-wikipedia`, `convert-atlas`."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -51,6 +51,36 @@ def index_wikipedia(
     with console.status("writing the index"):
         save_index(index, out)
     typer.echo(_summary(counts, out))
+
+
+@app.command("convert-atlas")
+def convert_atlas(
+    checkpoint: Annotated[Path, typer.Option(help="model.pth.tar of an Atlas model.")],
+    index: Annotated[Path, typer.Option(help="Directory of passages.*.pt and embeddings.*.pt.")],
+    reader_tokenizer: Annotated[Path, typer.Option(help="spiece.model of T5.")],
+    retriever_vocab: Annotated[Path, typer.Option(help="vocab.txt of bert-base-uncased.")],
+    out: Annotated[Path, typer.Option(help="New directory for what QA loads.")],
+    num_attention_heads: Annotated[
+        int | None, typer.Option(min=1, help="Of the retriever. [default: hidden size / 64]")
+    ] = None,
+    trust_checkpoint: Annotated[
+        bool, typer.Option("--trust-checkpoint", help="Load one that can run its author's code.")
+    ] = False,
+) -> None:
+    """Turn the published files of an Atlas model into a directory that QA loads."""
+    from tools.atlas.command import convert  # torch, which the other commands do without
+
+    typer.echo(
+        convert(
+            checkpoint=checkpoint,
+            index=index,
+            reader_tokenizer=reader_tokenizer,
+            retriever_vocab=retriever_vocab,
+            out=out,
+            trust_checkpoint=trust_checkpoint,
+            num_attention_heads=num_attention_heads,
+        )
+    )
 
 
 def main() -> None:
