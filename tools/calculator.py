@@ -19,6 +19,8 @@ _MAX_TOKENS = 128
 _MAX_DEPTH = 32
 _MAX_DIGITS = 30
 _MAX_MAGNITUDE = 10**30
+# More than any input within the limits above takes; those must not grow without it being seen.
+MAX_STEPS = 1000
 
 _FOLD = str.maketrans(
     dict.fromkeys("\u00d7\u2715\u2716\u2219\u22c5\u00b7\u2217\uff0a", "*")
@@ -35,18 +37,32 @@ class InvalidExpression(ValueError):
     """What was given is no expression this calculator answers; the text says why."""
 
 
-def evaluate(expression: str) -> str:
+class Work:
+    """Counts the steps of an evaluation: tokens looked at, and 64-bit words computed with."""
+
+    def __init__(self, limit: int = MAX_STEPS) -> None:
+        self.num_steps = 0
+        self._limit = limit
+
+    def add(self, num_steps: int) -> None:
+        """Raises InvalidExpression when there are more steps than the limit."""
+        self.num_steps += num_steps
+        if self.num_steps > self._limit:
+            raise InvalidExpression(f"more than {self._limit} steps")
+
+
+def evaluate(expression: str, work: Work | None = None) -> str:
     """The value of `expression`: an integer as such, anything else with two decimals.
 
     Rounding is half away from zero ("0.29", "3.70"); a percentage is a hundredth of its number,
-    also in a sum: "100 + 10%" is "100.10".
+    also in a sum: "100 + 10%" is "100.10". What it took is counted into `work`.
 
     Raises:
         InvalidExpression: no expression of the grammar above with at least one operator, too
             large, or a division by zero.
     """
     tokens = _tokens(_unwrapped(expression))
-    parser = _Parser(tokens)
+    parser = _Parser(tokens, work or Work())
     value = parser.whole()
     if not parser.num_operations:
         raise InvalidExpression("no operation in it")
@@ -108,9 +124,10 @@ def _tokens(text: str) -> list[str]:
 class _Parser:
     """Recursive descent over the tokens; one method for each rule of the grammar."""
 
-    def __init__(self, tokens: Sequence[str]) -> None:
+    def __init__(self, tokens: Sequence[str], work: Work) -> None:
         self.num_operations = 0
         self._tokens = tokens
+        self._work = work
         self._at = 0
         self._depth = 0
 
@@ -123,16 +140,16 @@ class _Parser:
     def _expr(self) -> Fraction:
         value = self._term()
         while operator := self._accept("+-"):
-            self.num_operations += 1
             operand = self._term()
+            self._count_operation(value, operand)
             value = value + operand if operator == "+" else value - operand
         return value
 
     def _term(self) -> Fraction:
         value = self._unary()
         while operator := self._accept("*/"):
-            self.num_operations += 1
             operand = self._unary()
+            self._count_operation(value, operand)
             if operator == "/" and not operand:
                 raise InvalidExpression("division by zero")
             value = value * operand if operator == "*" else value / operand
@@ -146,6 +163,7 @@ class _Parser:
         return -value if sign == "-" else value
 
     def _atom(self) -> Fraction:
+        self._work.add(1)
         token = self._tokens[self._at]
         if token == "(":
             return self._parenthesis()
@@ -170,8 +188,15 @@ class _Parser:
 
     def _accept(self, operators: str) -> str:
         """The next token, consumed, if it is one of `operators`; else ""."""
+        self._work.add(1)
         token = self._tokens[self._at]
         if not token or token not in operators:
             return ""
         self._at += 1
         return token
+
+    def _count_operation(self, *operands: Fraction) -> None:
+        self.num_operations += 1
+        for operand in operands:
+            num_bits = operand.numerator.bit_length() + operand.denominator.bit_length()
+            self._work.add(1 + num_bits // 64)
