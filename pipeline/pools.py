@@ -15,7 +15,7 @@ from pipeline.engines.actor import LMActor
 from pipeline.engines.protocol import EngineInfo
 from pipeline.stages.tool_access import ToolAccess
 from pipeline.stages.tool_process import load_actors
-from tools.actors import ToolActor
+from tools.actors import ToolActor, health_of
 from tools.base import ConfigError
 
 STAGE_CPUS = 0.25  # stages wait for actors most of the time
@@ -109,7 +109,7 @@ def _tell_of_unplaced(
     tools: Sequence[ToolAccess], tell: Callable[[str], None], patience_s: float
 ) -> None:
     # An actor that loads says how it is all the same; one without a place cannot.
-    asked = {actor.health.remote(): access for access in tools for actor in access.actors}
+    asked = {health_of(actor): access for access in tools for actor in access.actors}
     if not asked:
         return
     _, silent = ray.wait(list(asked), num_returns=len(asked), timeout=patience_s)

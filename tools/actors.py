@@ -58,6 +58,9 @@ def _broken(tool: Tool, got: str, expected: str) -> ContractError:
     return ContractError(stage=f"tool {tool.name}", doc_id="(batch)", got=got, expected=expected)
 
 
+_BESIDE_THE_TOOL = "beside the tool"  # a thread that answers while the tool works or loads
+
+
 class ToolInfo(NamedTuple):
     """What whoever asks a tool has to know of it."""
 
@@ -137,9 +140,8 @@ class ToolHost:
         record_batch(self._name, len(requests), seconds, _rss_bytes())
         return Served(results, seconds)
 
-    @ray.method(concurrency_group="health")
     def health(self) -> HostHealth:
-        """How this process is. In an actor it does not wait for what the tool works on."""
+        """How this process is; of an actor, `health_of` asks it."""
         since = self._busy_since
         return HostHealth(
             tool=self._name,
@@ -176,5 +178,10 @@ def _rss_bytes() -> int:
 # Restarts need no bound: a call that kills the process is asked a few times and then fails.
 # num_cpus=0: Ray Data does not see actors outside its graph and would wait for their CPUs.
 ToolActor = ray.remote(  # type: ignore[call-overload]
-    num_cpus=0, max_restarts=-1, max_task_retries=0, concurrency_groups={"health": 1}
+    num_cpus=0, max_restarts=-1, max_task_retries=0, concurrency_groups={_BESIDE_THE_TOOL: 1}
 )(ToolHost)
+
+
+def health_of(actor: Any) -> Any:
+    """A reference to the HostHealth of a tool actor, which does not wait for what it works on."""
+    return actor.health.options(concurrency_group=_BESIDE_THE_TOOL).remote()

@@ -1,0 +1,57 @@
+"""A tool in the process that serves it, without Ray."""
+
+import datetime as dt
+import os
+
+import pytest
+
+from tools.actors import ToolHost
+from tools.base import ToolformerError, ToolRequest
+from tools.calendar_date import CalendarTool
+
+LOADED = "tests.pipeline.breakable_tool:LoadedTool"
+BREAKABLE = "tests.pipeline.breakable_tool:BreakableTool"
+DAY = dt.date(2021, 3, 9)
+
+
+def test_a_tool_is_loaded_once_by_the_host() -> None:
+    host = ToolHost("Breakable", LOADED, {})
+    assert not host.health().loaded
+    host.load()
+    host.load()
+    assert host.health().loaded
+    assert [result.result for result in host.run([ToolRequest(input="")]).results] == ["1 None"]
+
+
+def test_a_tool_that_cannot_load_is_one_line() -> None:
+    host = ToolHost("Breakable", LOADED, {"loads": "no such\nfile"})
+    with pytest.raises(ToolformerError, match=r"^tool Breakable: cannot load: RuntimeError: no su"):
+        host.load()
+    assert not host.health().loaded
+
+
+@pytest.mark.parametrize(("uses_date", "answer"), [(True, "1 2021-03-09"), (False, "1 None")])
+def test_the_date_reaches_a_tool_that_says_it_uses_it(uses_date: bool, answer: str) -> None:
+    host = ToolHost("Breakable", LOADED, {"uses_date": uses_date})
+    assert host.load().uses_date == uses_date
+    (result,) = host.run([ToolRequest(input="", date=DAY)]).results
+    assert result.result == answer
+
+
+def test_the_calendar_uses_the_date_and_the_calculator_does_not() -> None:
+    assert CalendarTool.uses_date
+    host = ToolHost("Calculator", None, {})
+    assert not host.load().uses_date
+
+
+def test_health_counts_what_the_process_answered() -> None:
+    host = ToolHost("Breakable", BREAKABLE, {})
+    host.run([ToolRequest(input=text) for text in ("a", "raise", "invalid")])
+    host.run([ToolRequest(input="slow")])
+    health = host.health()
+    assert (health.requests, health.batches) == (4, 2)
+    assert health.statuses == {"ok": 2, "failed": 1, "invalid": 1}
+    assert 0.5 <= health.seconds < 5.0
+    assert health.busy_s is None
+    assert health.pid == os.getpid()
+    assert 10 * 2**20 < health.rss_bytes < 10 * 2**30
