@@ -52,10 +52,17 @@ def inspect_table(
 def summary_table(stats: Stats) -> Table:
     """What each tool came to, with the model's work below: the end of `annotate` and `report`."""
     speed = stats.tokens_per_second
+    captions = [
+        f"{name} reads {tool.paragraphs_read}"
+        for name, tool in stats.tools.items()
+        if tool.paragraphs_read
+    ]
+    if speed:
+        captions.append(f"{speed:,.0f} tokens/s through the model")
     table = Table(
         title=f"{stats.documents:,} documents",
         title_justify="left",
-        caption=f"{speed:,.0f} tokens/s through the model" if speed else None,
+        caption="\n".join(captions) or None,
         caption_justify="left",
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),

@@ -63,6 +63,9 @@ def judge(paragraph: str, identify: Identify, settings: MtFilterConfig) -> Verdi
     A chunk is foreign if its language is not English with more than `min_confidence`, English if
     it is with at least `english_confidence`, and else neither, as most chunks are in which a
     sentence changes its language. Chunks without a letter are left out before any of this.
+
+    Differs from the paper: it does not say what makes the text around a chunk English, nor
+    whether it is next to it; here uncertain chunks may stand between.
     """
     lettered = [c for c in chunks(paragraph, settings.chunk_tokens) if any(map(str.isalpha, c))]
     if len(lettered) < _FEWEST_CHUNKS:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pipeline.build.candidates import Candidates
 from pipeline.config import MT, RunConfig, ToolConfig
+from pipeline.documents.foreign_text import Verdict
 
 # Gains are counted in bins of a quarter nat; the first and the last bin are open.
 BIN_EDGES: NDArray[np.float64] = np.arange(-3.0, 6.0 + 0.25, 0.25)
@@ -51,6 +52,19 @@ class ToolStats:
     kept_at: dict[str, int]  # the same two for every tau_f of `report_tau_f`
     examples_at: dict[str, int]
     gain_histogram: GainHistogram
+
+    @property
+    def paragraphs_read(self) -> str:
+        """How many paragraphs the model reads of how many, and why not the others; "" for none."""
+        if not self.paragraphs:
+            return ""
+        left_out = ", ".join(
+            f"{count:,} {verdict.replace('_', ' ')}"
+            for verdict, count in self.paragraphs.items()
+            if verdict != Verdict.OFFERED
+        )
+        offered = self.paragraphs.get(Verdict.OFFERED, 0)
+        return f"{offered:,} of {sum(self.paragraphs.values()):,} paragraphs ({left_out or 'all'})"
 
 
 class ToolCounter:

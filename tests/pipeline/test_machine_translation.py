@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 from pipeline.build import build
 from pipeline.config import MtFilterConfig, RunConfig, SamplingConfig
@@ -16,11 +17,13 @@ from pipeline.engines.protocol import EngineInfo
 from pipeline.engines.torch_engine import TorchEngine
 from pipeline.execution import distinct_requests, record_results
 from pipeline.fingerprint import changes, fingerprint_of
+from pipeline.inspect_run import summary_table
 from pipeline.look_ahead import looking_ahead
 from pipeline.method import Method, resolve_method
 from pipeline.prepare import prepare
 from pipeline.reading import SourceDocument
 from pipeline.report import collect_stats
+from pipeline.report.html import render
 from pipeline.sampling import sample_calls
 from pipeline.schemas import SCORED, conform
 from pipeline.scoring import score_calls
@@ -195,6 +198,21 @@ def test_a_call_that_looks_ahead_is_neither_executed_nor_scored_and_is_counted(
     assert (stats.candidates, stats.looks_ahead, stats.executed) == (1, 1, 0)
     assert stats.documents == 1
     assert stats.paragraphs == {"offered": 2, "too_short": 2}
+
+
+def test_the_report_and_the_summary_say_how_many_paragraphs_were_read(tmp_path: Path) -> None:
+    unit = annotated(TEXT, mt_method(), translator("eis", before="Eis"))
+    path = tmp_path / "u.parquet"
+    pq.write_table(conform(unit, SCORED, stage="test"), path)
+    stats = collect_stats([path], [], config(tools={"MT": {}}))
+    said = "2 of 4 paragraphs (2 too short)"
+    console = Console(width=120, color_system=None)
+    with console.capture() as capture:
+        console.print(summary_table(stats))
+    assert f"MT reads {said}" in capture.get()
+    page = render(stats, config(tools={"MT": {}}), [path])
+    assert f"1 documents (1 by foreign_text),\n{said}, " in page
+    assert "1 ask for what stands only after them: not executed" in page
 
 
 def test_calls_of_other_tools_may_look_ahead() -> None:
