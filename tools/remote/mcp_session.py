@@ -21,8 +21,8 @@ from mcp_types import Tool as ServerTool
 
 from tools.base import ToolformerError, ToolResult, one_line
 
-# Of these a new session may be rid: the server has gone, was slow, failed, or forgot the session.
-_RETRYABLE = {CONNECTION_CLOSED, REQUEST_TIMEOUT, INTERNAL_ERROR, INVALID_REQUEST}
+# Of these a new session may be rid: the server has gone, failed, or forgot the session.
+_RETRYABLE = {CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_REQUEST}
 _MAX_PAGES = 100
 _ERROR_CHARACTERS = 500
 
@@ -43,15 +43,17 @@ class McpSession:
 
     Args:
         server: is connected to now.
-        timeout_s: for each answer, the first ones included.
+        start_timeout_s: for each of the first answers, after which the session is open.
+        timeout_s: for the answer to a call.
 
     Raises:
         ToolformerError: it cannot be connected to, or does not speak MCP.
     """
 
-    def __init__(self, server: Server, *, timeout_s: float) -> None:
-        self._server, self._timeout_s = server, timeout_s
-        self._client = Client(server.open(), cache=None, read_timeout_seconds=timeout_s)
+    def __init__(self, server: Server, *, start_timeout_s: float, timeout_s: float) -> None:
+        self._server = server
+        self._start_timeout_s, self._timeout_s = start_timeout_s, timeout_s
+        self._client = Client(server.open(), cache=None, read_timeout_seconds=start_timeout_s)
         self._stack = ExitStack()
         self._portal = self._stack.enter_context(start_blocking_portal(name="mcp-session"))
         try:
@@ -80,8 +82,7 @@ class McpSession:
         try:
             return _result(self._portal.call(self._call, tool, dict(arguments)))
         except TimeoutError:
-            self.close()
-            return ToolResult.failed(f"no answer in {self._timeout_s:g} s", retryable=True)
+            return self._late()
         except MCPError as error:
             return self._failed(error)
         except Exception as error:  # an answer that breaks the protocol or the tool's own schema
@@ -98,7 +99,13 @@ class McpSession:
             why = why or _text(error)
         return self._server.refused or why
 
+    def _late(self) -> ToolResult:
+        self.close()
+        return ToolResult.failed(f"no answer in {self._timeout_s:g} s", retryable=True)
+
     def _failed(self, error: MCPError) -> ToolResult:
+        if error.code == REQUEST_TIMEOUT:
+            return self._late()
         if error.code == INVALID_PARAMS:
             return ToolResult.invalid(_text(error))
         if error.code not in _RETRYABLE:
@@ -111,7 +118,7 @@ class McpSession:
     async def _tools(self) -> list[ServerTool]:
         tools: list[ServerTool] = []
         cursor = None
-        with anyio.fail_after(self._timeout_s):
+        with anyio.fail_after(self._start_timeout_s):
             for _ in range(_MAX_PAGES):
                 page = await self._client.list_tools(cursor=cursor)
                 tools += page.tools
@@ -122,7 +129,9 @@ class McpSession:
 
     async def _call(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
         with anyio.fail_after(self._timeout_s):
-            return await self._client.call_tool(tool, arguments)
+            return await self._client.call_tool(
+                tool, arguments, read_timeout_seconds=self._timeout_s
+            )
 
 
 def _result(answer: CallToolResult) -> ToolResult:

@@ -44,7 +44,9 @@ class McpTool:
             stands for an environment variable where the tool runs.
         headers: the same for the requests to `url`.
         version: raise it when the server begins to answer differently.
-        timeout_s: for each answer, the first ones of a session included.
+        timeout_s: for the answer to a call.
+        start_timeout_s: for each of the first answers of a session, which wait until a server
+            has started.
         max_input_bytes: longer inputs are invalid and are not sent.
         max_response_bytes: of a longer message no more is read, and the call has failed.
 
@@ -65,6 +67,7 @@ class McpTool:
         headers: dict[str, str] | None = None,
         version: str = "",
         timeout_s: float = 30.0,
+        start_timeout_s: float = 60.0,
         max_input_bytes: int = 10_000,
         max_response_bytes: int = 1_000_000,
     ) -> None:
@@ -74,6 +77,7 @@ class McpTool:
         checked_positive(
             name,
             timeout_s=timeout_s,
+            start_timeout_s=start_timeout_s,
             max_input_bytes=max_input_bytes,
             max_response_bytes=max_response_bytes,
         )
@@ -86,7 +90,7 @@ class McpTool:
         self._command, self._url = command, url
         self._environment = checked_environment(name, env or {})
         self._headers = checked_headers(name, headers or {})
-        self._timeout_s = timeout_s
+        self._timeout_s, self._start_timeout_s = timeout_s, start_timeout_s
         self._max_input_bytes, self._max_response_bytes = max_input_bytes, max_response_bytes
         self._session: McpSession | None = None
         if importlib.util.find_spec("mcp") is None:
@@ -105,7 +109,9 @@ class McpTool:
 
         self.close()
         try:
-            session = McpSession(self._server(), timeout_s=self._timeout_s)
+            session = McpSession(
+                self._server(), start_timeout_s=self._start_timeout_s, timeout_s=self._timeout_s
+            )
             atexit.register(self.close)
             self._session = session
             tools = {tool.name: tool.input_schema for tool in session.tools()}
@@ -155,7 +161,7 @@ class McpTool:
             return StreamableServer(
                 self._url,
                 headers=filled_in(self.name, "headers", self._headers),
-                timeout_s=self._timeout_s,
+                timeout_s=max(self._timeout_s, self._start_timeout_s),
                 max_response_bytes=self._max_response_bytes,
             )
         assert self._command is not None

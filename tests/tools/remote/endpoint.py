@@ -97,6 +97,14 @@ def _flaky(handler: _Handler) -> None:
     handler.reply(200 if fine else 500, b'{"data": [{"text": "fine again"}]}')
 
 
+def _answer(handler: _Handler) -> None:
+    """The endpoint of tools/README.md."""
+    asked = json.loads(handler.server.asked[-1][2])
+    texts = [{"text": f"{asked['question']} Nobody knows."}][: asked["limit"]]
+    allowed = handler.headers.get("Authorization") == "Bearer 0f1e2d"
+    handler.reply(200 if allowed else 401, json.dumps({"answers": texts}).encode())
+
+
 def _cookie(handler: _Handler) -> None:
     got = handler.headers.get("Cookie", "no cookie")
     handler.reply(200, json.dumps({"data": got}).encode(), Set_Cookie="seen=1; Path=/")
@@ -119,6 +127,7 @@ def _redirect(status: int) -> Callable[[_Handler], None]:
 
 _ANSWERS: dict[str, Callable[[_Handler], None]] = {
     "/echo": _echo,
+    "/v1/answer": _answer,
     "/flaky": _flaky,
     "/cookie": _cookie,
     "/redirect": _redirect(302),

@@ -20,7 +20,7 @@ def listening(
     """The process of `command(port)`, from when it listens until the end of the context."""
     process = subprocess.Popen(command(port), stderr=subprocess.DEVNULL)
     try:
-        for _ in range(600):
+        for _ in range(2400):
             try:
                 socket.create_connection(("127.0.0.1", port), timeout=1).close()
                 break

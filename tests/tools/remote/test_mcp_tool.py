@@ -48,7 +48,7 @@ def make() -> Iterator[Make]:
 @pytest.fixture(scope="module")
 def weather() -> Iterator[McpTool]:
     """A session that several tests share, with a server that a test may kill."""
-    tool = built(arguments={"unit": "F"}, timeout_s=20)
+    tool = built(arguments={"unit": "F"})
     yield tool
     tool.close()
 
@@ -255,7 +255,7 @@ def test_loading_says_what_does_not_fit_the_server(
 @pytest.mark.parametrize(
     ("command", "problem"),
     [
-        (["false"], "the server ended (1)"),
+        (["false"], "Connection closed: the server ended (1)"),
         (["sh", "-c", "echo hello; echo it is broken >&2; exit 4"], "ended (4): it is broken"),
         ([sys.executable, "-c", "import no_such_module"], "No module named 'no_such_module'"),
     ],
@@ -299,7 +299,8 @@ def test_the_version_changes_with_every_option() -> None:
     changed: list[dict[str, Any]] = [
         {}, {"tool": "double"}, {"argument": "unit"}, {"command": [sys.executable, SERVER, "x"]},
         {"url": "http://host/mcp"}, {"arguments": {"unit": "F"}}, {"env": {"A": "b"}},
-        {"version": "2"}, {"timeout_s": 3.0}, {"max_input_bytes": 9}, {"max_response_bytes": 9},
+        {"version": "2"}, {"timeout_s": 3.0}, {"start_timeout_s": 3.0}, {"max_input_bytes": 9},
+        {"max_response_bytes": 9},
     ]  # fmt: skip
     assert len({built(**options).version for options in changed}) == len(changed)
     assert built().version == built().version
@@ -366,7 +367,7 @@ def test_a_server_at_an_address_leads_nowhere_else(make: Make) -> None:
             ("/endless", "more than 1000000 bytes"),
         ]:
             with pytest.raises(ToolformerError) as error:
-                make(url=endpoint.url + path, timeout_s=5.0).load()
+                make(url=endpoint.url + path).load()
             assert str(error.value).startswith("tool Weather: no MCP server: ")
             assert problem in str(error.value), path
         assert not other.asked
