@@ -1,19 +1,14 @@
 """Commands that prepare what tools load: `python -m tools index-wikipedia`, `convert-atlas`."""
 
 import sys
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tools.base import ToolformerError
-from tools.wikisearch import bm25
-from tools.wikisearch.corpus import ReadCounts, read_passages
-from tools.wikisearch.passages import Passage
-from tools.wikisearch.saved import prepare_place, save_index
+from tools.wikisearch import build, index, lucene_build
 
 app = typer.Typer(
     help="Prepare what tools load.",
@@ -21,7 +16,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-_PASSAGES_PER_UPDATE = 1000
 
 
 @app.callback()
@@ -37,20 +31,30 @@ def index_wikipedia(
     out: Annotated[Path, typer.Option(help="New directory for the index.")],
     k1: Annotated[
         float, typer.Option(min=0.0, help="BM25: how fast a repeated term saturates.")
-    ] = bm25.K1,
+    ] = index.K1,
     b: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="BM25: how much length counts.")
-    ] = bm25.B,
+    ] = index.B,
+    backend: Annotated[
+        build.Backend,
+        typer.Option(help="auto: memory up to about 2 million passages, else lucene (Java)."),
+    ] = build.Backend.AUTO,
+    java_heap_mb: Annotated[
+        int, typer.Option(min=64, help="Heap of Lucene's indexing, in MB.")
+    ] = lucene_build.HEAP_MB,
 ) -> None:
     """Cut pages into passages and write the BM25 index that WikiSearch loads."""
-    prepare_place(out)
-    counts = ReadCounts()
-    console = Console(stderr=True)
-    passages = _with_progress(read_passages(files, counts), files, counts, console)
-    index = bm25.build_index(passages, k1=k1, b=b)
-    with console.status("writing the index"):
-        save_index(index, out)
-    typer.echo(_summary(counts, out))
+    typer.echo(
+        build.build(
+            files,
+            out,
+            backend=backend,
+            k1=k1,
+            b=b,
+            java_heap_mb=java_heap_mb,
+            console=Console(stderr=True),
+        )
+    )
 
 
 @app.command("convert-atlas")
@@ -90,34 +94,3 @@ def main() -> None:
     except ToolformerError as error:
         print("error:", " ".join(str(error).split()), file=sys.stderr)
         raise SystemExit(1) from None
-
-
-def _with_progress(
-    passages: Iterable[Passage], files: list[Path], counts: ReadCounts, console: Console
-) -> Iterator[Passage]:
-    """`passages`, with a bar of the bytes read."""
-    num_bytes = sum(path.stat().st_size for path in files if path.is_file())
-    with Progress(
-        TextColumn("reading"),
-        BarColumn(),
-        TextColumn("{task.percentage:.0f}% {task.fields[passages]:,} passages"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as progress:
-        task = progress.add_task("reading", total=num_bytes, passages=0)
-        for number, passage in enumerate(passages):
-            if number % _PASSAGES_PER_UPDATE == 0:
-                progress.update(task, completed=counts.num_bytes, passages=counts.num_passages)
-            yield passage
-    console.print(f"scoring the terms of {counts.num_passages:,} passages")
-
-
-def _summary(counts: ReadCounts, out: Path) -> str:
-    skipped = ", ".join(f"{reason} {n:,}" for reason, n in sorted(counts.skipped.items())) or "none"
-    return (
-        f"{out}: {counts.num_passages:,} passages of {counts.num_pages:,} pages "
-        f"({counts.num_lines:,} lines read; skipped: {skipped}; snippets under 5 words: "
-        f"{counts.num_short_snippets:,})"
-    )

@@ -7,10 +7,8 @@ Lucene's formula and Anserini's parameters; bm25s computes every term's share wh
 a search adds up columns. Scores are float32.
 """
 
-import hashlib
 from array import array
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -19,12 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from tools.base import InputError
-from tools.wikisearch.passages import Passage
+from tools.wikisearch.index import K1, MAX_QUERY_TERMS, B, Hit, clean_query
+from tools.wikisearch.passages import ContentHash, Passage
 from tools.wikisearch.terms import Analyzer
 
-K1 = 0.9
-B = 0.4
-MAX_QUERY_TERMS = 64
 PASSAGE_SCHEMA = pa.schema(
     [
         pa.field("title", pa.string(), nullable=False),
@@ -33,21 +29,10 @@ PASSAGE_SCHEMA = pa.schema(
     ]
 )
 _ROWS_PER_BATCH = 8192
-# Quotation marks around a query are the model's, not part of what it looks for.
-_AROUND_QUERY = " \t\r\n\0\"'`\u2018\u2019\u201c\u201d\u00ab\u00bb"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
-    """A passage found; `passage_id` counts passages from 0 in the order they were indexed."""
-
-    passage_id: int
-    score: float
-    passage: Passage
 
 
 class BM25Index:
-    """The passages (PASSAGE_SCHEMA, row = passage_id) and the scores of their terms."""
+    """A PassageIndex of passages (PASSAGE_SCHEMA, row = passage_id) and scores of their terms."""
 
     def __init__(self, *, passages: pa.Table, scorer: bm25s.BM25, content_hash: str) -> None:
         self.passages = passages
@@ -56,10 +41,7 @@ class BM25Index:
         self._analyzer = Analyzer()
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """At most `k` passages that share a term with `query`, best first.
-
-        Equal scores stand in the order of passage_id. Terms after the 64th are ignored.
-        """
+        """As PassageIndex says."""
         terms = islice(self._analyzer.terms(clean_query(query)), MAX_QUERY_TERMS)
         term_ids = self.scorer.get_tokens_ids(terms)
         if not term_ids:
@@ -70,14 +52,13 @@ class BM25Index:
             for i in best(scores_N, k)
         ]
 
+    def search_batch(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """What `search` finds for each query, in order."""
+        return [self.search(query, k) for query in queries]
+
     def _passage(self, passage_id: int) -> Passage:
         row: dict[str, Any] = self.passages.slice(passage_id, 1).to_pylist()[0]
         return Passage(title=row["title"], section=tuple(row["section"]), text=row["text"])
-
-
-def clean_query(query: str) -> str:
-    """`query` without the white space and quotation marks around it."""
-    return query.strip(_AROUND_QUERY)
 
 
 def best(scores_N: np.ndarray, k: int) -> list[int]:
@@ -100,7 +81,7 @@ def build_index(passages: Iterable[Passage], *, k1: float = K1, b: float = B) ->
     # Term ids in order of first appearance: bm25s' own numbering changes from process to process.
     vocabulary: dict[str, int] = {}
     term_ids_of_passages: list[array[int]] = []
-    digest = hashlib.sha256()
+    content_hash = ContentHash()
     batches: list[pa.RecordBatch] = []
     rest = iter(passages)
     while rows := list(islice(rest, _ROWS_PER_BATCH)):
@@ -108,14 +89,14 @@ def build_index(passages: Iterable[Passage], *, k1: float = K1, b: float = B) ->
             terms = analyzer.terms(passage.index_text())
             term_ids = (vocabulary.setdefault(term, len(vocabulary)) for term in terms)
             term_ids_of_passages.append(array("i", term_ids))
-            digest.update(repr((passage.title, passage.section, passage.text)).encode())
+            content_hash.add(passage)
         batches.append(_batch(rows))
     if not vocabulary:
         raise InputError("there is no passage with a term that can be searched for")
     scorer = bm25s.BM25(k1=k1, b=b, method="lucene", backend="numpy", csc_backend="numpy")
     scorer.index((term_ids_of_passages, vocabulary), create_empty_token=False, show_progress=False)
     table = pa.Table.from_batches(batches, schema=PASSAGE_SCHEMA)
-    return BM25Index(passages=table, scorer=scorer, content_hash=digest.hexdigest())
+    return BM25Index(passages=table, scorer=scorer, content_hash=content_hash.hexdigest())
 
 
 def _batch(rows: list[Passage]) -> pa.RecordBatch:

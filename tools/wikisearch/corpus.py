@@ -6,6 +6,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import IO
 
@@ -13,6 +14,7 @@ from tools.base import InputError
 from tools.wikisearch.kilt import parse_page
 from tools.wikisearch.passages import MIN_WORDS, Passage, cut_page
 
+_NUM_LINES_OF_ESTIMATE = 1000
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -56,6 +58,22 @@ def read_passages(paths: Sequence[Path], counts: ReadCounts) -> Iterator[Passage
                 f"{_in_brackets(reasons)}; expected JSON lines with wikipedia_title and text (KILT)"
                 " or title and text (DPR)"
             )
+
+
+def estimate_num_passages(paths: Sequence[Path]) -> int:
+    """About how many passages the files hold, by the first thousand lines of each.
+
+    Raises:
+        InputError: a file is missing or torn.
+    """
+    estimate = 0.0
+    for path in paths:
+        counts = ReadCounts()
+        for line in islice(_lines(path, counts), _NUM_LINES_OF_ESTIMATE):
+            _passages_of_line(line, counts)
+        if counts.num_bytes:
+            estimate += counts.num_passages * path.stat().st_size / counts.num_bytes
+    return round(estimate)
 
 
 def _passages_of_line(line: bytes, counts: ReadCounts) -> list[Passage]:

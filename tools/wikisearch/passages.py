@@ -5,6 +5,7 @@ or two sentences and 28 to 45 words, but not the rule that cuts a page. Ours pac
 up to 60 words, within one section.
 """
 
+import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,8 +29,27 @@ class Passage:
         return " > ".join([self.title, *self.section, self.text])
 
     def index_text(self) -> str:
-        """What a search matches: the title, the headings and the text."""
+        """What a search matches: the title, the headings and the text, each in a line."""
         return "\n".join([self.title, *self.section, self.text])
+
+    @classmethod
+    def from_index_text(cls, text: str) -> "Passage":
+        """The passage of single lines whose `index_text` is `text`."""
+        title, *section, body = text.split("\n")
+        return cls(title=title, section=tuple(section), text=body)
+
+
+class ContentHash:
+    """A hash of passages in their order, for passages as they come."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+
+    def add(self, passage: Passage) -> None:
+        self._digest.update(repr((passage.title, passage.section, passage.text)).encode())
+
+    def hexdigest(self) -> str:
+        return self._digest.hexdigest()
 
 
 def cut_page(page: Page) -> tuple[list[Passage], int]:

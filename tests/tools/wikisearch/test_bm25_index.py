@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tools.base import InputError
-from tools.wikisearch.bm25 import MAX_QUERY_TERMS, BM25Index, best, build_index
+from tools.wikisearch.bm25 import BM25Index, best, build_index
+from tools.wikisearch.index import MAX_QUERY_TERMS
 from tools.wikisearch.passages import Passage
 from tools.wikisearch.terms import Analyzer
 
@@ -87,9 +88,29 @@ def test_terms_after_the_64th_are_ignored(fruit: BM25Index) -> None:
     assert fruit.search(filler + "unknown apple", 1) == []
 
 
-def test_terms_are_stems_without_stop_words_and_possessives() -> None:
-    terms = list(Analyzer().terms("The fishing reels of John\u2019s and Mary's boats, 2.5 in"))
-    assert terms == ["fish", "reel", "john", "mari", "boat", "2", "5"]
+def test_a_batch_finds_what_each_query_finds(fruit: BM25Index) -> None:
+    queries = ["apple", "", "pear apple", "quince"]
+    assert fruit.search_batch(queries, 2) == [fruit.search(query, 2) for query in queries]
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        (
+            "The fishing reels of John\u2019s and Mary's boats",
+            ["fish", "reel", "john", "mari", "boat"],
+        ),
+        ("2.5 in 1,000, or 3. or x.5", ["2.5", "1,000", "3", "x", "5"]),
+        (
+            "U.S. and U.S.A. don't a_b o\u2019neill's",
+            ["u.", "u.s.a", "don't", "a_b", "o\u2019neil"],
+        ),
+        ("us as is 's", ["us", "s"]),  # words of two letters have no ending
+        ("K\u0131\u0304lauea Cafe\u0301", ["k\u0131\u0304lauea", "cafe\u0301"]),
+    ],
+)
+def test_terms_are_those_of_lucenes_english_analyzer(text: str, terms: list[str]) -> None:
+    assert list(Analyzer().terms(text)) == terms
 
 
 def test_the_content_hash_depends_on_passages_and_their_order() -> None:

@@ -8,7 +8,7 @@ import pytest
 from tools.base import ConfigError, InputError, OutputError
 from tools.wikisearch.bm25 import BM25Index, build_index
 from tools.wikisearch.passages import Passage
-from tools.wikisearch.saved import load_index, save_index
+from tools.wikisearch.saved import load_index, read_meta, save_index
 
 PASSAGES = [
     Passage(title="Tide", section=("Moon", "Orbit"), text="It follows the moon."),
@@ -27,7 +27,8 @@ def test_a_saved_index_answers_as_the_one_in_memory(index: BM25Index, tmp_path: 
     for query in ("moon", "bright tide", "sun hot", "nothing"):
         assert loaded.search(query, 2) == index.search(query, 2)
     assert loaded.content_hash == index.content_hash
-    assert (loaded.scorer.k1, loaded.scorer.b) == (1.2, 0.75)
+    meta = read_meta(tmp_path / "deep" / "idx")
+    assert (meta.backend, meta.k1, meta.b, meta.num_passages) == ("memory", 1.2, 0.75, 2)
 
 
 def test_what_a_killed_writer_left_is_replaced(index: BM25Index, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.base import ConfigError, Tool, ToolRequest, ToolResult
+from tools.base import ConfigError, InputError, Tool, ToolRequest, ToolResult
 from tools.wikisearch.bm25 import build_index
 from tools.wikisearch.corpus import ReadCounts, read_passages
 from tools.wikisearch.saved import save_index
@@ -59,11 +59,34 @@ def test_a_long_result_ends_with_a_sentence(corpus: Path) -> None:
     assert result.result == "Spin fishing > Reels > There are two reels."
 
 
-def test_a_saved_index_and_its_corpus_are_the_same_tool(corpus: Path, tmp_path: Path) -> None:
+def test_a_saved_index_and_its_corpus_answer_the_same(corpus: Path, tmp_path: Path) -> None:
     save_index(build_index(read_passages([corpus], ReadCounts())), tmp_path / "idx")
     saved, built = WikiSearch(index=str(tmp_path / "idx")), WikiSearch(corpus=str(corpus))
-    assert saved.version == built.version
     assert ask(saved, "moon", "rod") == ask(built, "moon", "rod")
+
+
+def test_constructing_reads_no_more_than_the_meta_data(corpus: Path, tmp_path: Path) -> None:
+    save_index(build_index(read_passages([corpus], ReadCounts())), tmp_path / "idx")
+    for path in (tmp_path / "idx").iterdir():
+        if path.name != "meta.json":
+            path.unlink()
+    tool = WikiSearch(index=str(tmp_path / "idx"))
+    with pytest.raises(InputError, match="not a whole WikiSearch index"):
+        tool.load()
+    corpus.write_text("no page")
+    tool = WikiSearch(corpus=str(corpus))
+    with pytest.raises(InputError, match="no passage in 1 lines"):
+        tool.load()
+
+
+def test_parameters_of_bm25_are_those_of_the_index(corpus: Path, tmp_path: Path) -> None:
+    save_index(build_index(read_passages([corpus], ReadCounts()), k1=1.2, b=0.75), tmp_path / "idx")
+    tool = WikiSearch(index=str(tmp_path / "idx"), k1=1.2)
+    assert "k1=1.2:b=0.75" in tool.version
+    with pytest.raises(
+        ConfigError, match=r"b=0\.4, but .* was built for memory with k1=1\.2 and b=0"
+    ):
+        WikiSearch(index=str(tmp_path / "idx"), b=0.4)
 
 
 def test_the_version_changes_with_corpus_and_parameters(corpus: Path) -> None:
@@ -71,10 +94,12 @@ def test_the_version_changes_with_corpus_and_parameters(corpus: Path) -> None:
         WikiSearch(corpus=str(corpus)).version,
         WikiSearch(corpus=str(corpus), top_k=2).version,
         WikiSearch(corpus=str(corpus), max_result_words=20).version,
+        WikiSearch(corpus=str(corpus), k1=1.2).version,
+        WikiSearch(corpus=str(corpus), b=0.5).version,
     }
     corpus.write_text(corpus.read_text().replace("satellite", "companion"))
     versions.add(WikiSearch(corpus=str(corpus)).version)
-    assert len(versions) == 4
+    assert len(versions) == 6
 
 
 def test_wrong_settings_are_named(corpus: Path, tmp_path: Path) -> None:
@@ -90,3 +115,7 @@ def test_wrong_settings_are_named(corpus: Path, tmp_path: Path) -> None:
         WikiSearch(corpus=str(corpus), top_k=0)
     with pytest.raises(ConfigError, match="max_result_words is -1"):
         WikiSearch(corpus=str(corpus), max_result_words=-1)
+    with pytest.raises(ConfigError, match="k1 is nan"):
+        WikiSearch(corpus=str(corpus), k1=float("nan"))
+    with pytest.raises(ConfigError, match="b is 2"):
+        WikiSearch(corpus=str(corpus), b=2)

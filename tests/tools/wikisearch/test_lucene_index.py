@@ -1,0 +1,155 @@
+"""Lucene beside the index in memory: the same passages for the same queries."""
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.tools.wikisearch.lucene_process import LuceneProcess
+from tools.wikisearch.bm25 import BM25Index, build_index
+from tools.wikisearch.corpus import ReadCounts, read_passages
+from tools.wikisearch.generated import generated_passages, generated_queries
+from tools.wikisearch.index import Hit
+from tools.wikisearch.lucene_build import index_passages
+from tools.wikisearch.passages import Passage
+from tools.wikisearch.shards import cut_passages
+from tools.wikisearch.terms import Analyzer
+
+DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "wiki_passages"
+FILES = ["wikitext2_valid.kilt.jsonl", "dpr_psgs_w100_sample.jsonl"]
+FEW = [
+    Passage(title="Tide", section=("Moon", "Orbit"), text="It follows the moon \U00010330."),
+    Passage(title="Sun", section=(), text="It is bright \u2013 and hot, \u592a."),
+    *[Passage(title="Same", section=(), text="the same text again")] * 40,
+    Passage(title="Apple", section=(), text="apple apple pear"),
+]
+
+
+@pytest.fixture(scope="module")
+def lucene() -> Iterator[LuceneProcess]:
+    process = LuceneProcess()
+    yield process
+    assert process.close() == 0
+
+
+def build(passages: Sequence[Passage], directory: Path) -> Path:
+    shards = directory / "shards"
+    cut = cut_passages(passages, ReadCounts(), shards, "test")
+    index_passages(shards, cut, directory / "idx", heap_mb=256)
+    return directory / "idx"
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(FEW, tmp_path_factory.mktemp("few \u00e9"))
+
+
+def test_passages_come_back_whole(few: Path, lucene: LuceneProcess) -> None:
+    found = lucene.search(few, ["tides", "\U00010330", "\u592a", "'bright'"], 1)
+    assert [[hit.passage for hit in hits] for hits in found] == [
+        [FEW[0]], [FEW[0]], [FEW[1]], [FEW[1]],
+    ]  # fmt: skip
+    assert [hits[0].passage_id for hits in found] == [0, 0, 1, 1]
+
+
+def test_scores_are_those_of_the_index_in_memory(few: Path, lucene: LuceneProcess) -> None:
+    memory = build_index(FEW)
+    for query in ("moon", "apple pear", "same again", "orbit apple apple", "hot tide"):
+        (found,), expected = lucene.search(few, [query], 50), memory.search(query, 50)
+        assert [hit.passage_id for hit in found] == [hit.passage_id for hit in expected]
+        for hit, other in zip(found, expected, strict=True):
+            assert hit.score == pytest.approx(other.score, abs=1e-4)
+
+
+def test_equal_scores_stand_in_the_order_of_passages(few: Path, lucene: LuceneProcess) -> None:
+    (found,) = lucene.search(few, ["same"], 7)
+    assert [hit.passage_id for hit in found] == [2, 3, 4, 5, 6, 7, 8]
+
+
+HOSTILE = [
+    "", " ", "\0", "the of and", '""', "?!(", "\\", "AND", "OR NOT", "moon~2 *", "a:b:c",
+    "[a TO b]", "x" * 5000, "\ud800", "\u6f22\u5b57 \u5b66\u6821" * 700, "\U0001f30a" * 3000,
+    "\u0130" * 100,
+    " ".join(f"word{i}" for i in range(3000)), "(" * 5000, "+-&&||!(){}[]^\"~*?:\\/" * 200,
+    "\u200b\u202e\ufeff", "e\u0301" * 2000, "a." * 2500, "'" * 100, "\r\n\t\v\f",
+]  # fmt: skip
+
+
+def test_no_query_of_a_model_raises(few: Path, lucene: LuceneProcess) -> None:
+    answers = lucene.search(few, HOSTILE, 3)
+    assert len(answers) == len(HOSTILE)
+    for query, hits in zip(HOSTILE, answers, strict=True):
+        assert bool(hits) == ("moon" in query), query[:30]
+    marked = [f"{query} \0 moon" for query in HOSTILE if len(query) < 100]
+    assert all(hits and hits[0].passage_id == 0 for hits in lucene.search(few, marked, 1))
+
+
+def test_terms_after_the_64th_are_ignored(few: Path, lucene: LuceneProcess) -> None:
+    for filler, num_fillers in (("unknown ", 63), ("the unknown, ", 63), ("\U0001f600 ", 63)):
+        short, whole, long = (filler * (num_fillers + n) + "apple" for n in (-1, 0, 1))
+        found = lucene.search(few, [short, whole, long], 1)
+        assert [[hit.passage_id for hit in hits] for hits in found] == [[42], [42], []]
+
+
+@pytest.fixture(scope="module")
+def zipf() -> list[Passage]:
+    """Of 20 to 60 words: most lengths are not exact in Lucene's one byte."""
+    rng = random.Random(1)
+    return [
+        replace(passage, text=" ".join(passage.text.split()[: rng.randint(20, 60)]))
+        for passage in generated_passages(3000, seed=1)
+    ]
+
+
+def test_a_result_does_not_depend_on_its_batch(
+    zipf: list[Passage], tmp_path_factory: pytest.TempPathFactory, lucene: LuceneProcess
+) -> None:
+    index = build(zipf, tmp_path_factory.mktemp("batch"))
+    queries = generated_queries(300, seed=3)
+    found = lucene.search(index, queries, 5)
+    assert [lucene.search(index, [query], 5)[0] for query in queries[:20]] == found[:20]
+    assert lucene.search(index, queries[::-1], 5, threads=4)[::-1] == found
+    check_overlap(found, build_index(zipf), queries, at_least=0.98)
+
+
+@pytest.mark.shared_data
+@pytest.mark.skipif(not DATA.is_dir(), reason="no shared/data/wiki_passages beside the checkout")
+def test_real_passages_are_found_by_both(
+    tmp_path_factory: pytest.TempPathFactory, lucene: LuceneProcess
+) -> None:
+    passages = list(read_passages([DATA / name for name in FILES], ReadCounts()))
+    index = build(passages, tmp_path_factory.mktemp("real"))
+    rng = random.Random(1)
+    queries = [passage.title for passage in rng.sample(passages, 100)]
+    for passage in rng.sample(passages, 200):
+        words = [word for word in re.findall(r"[\w'.]+", passage.text) if len(word) > 3]
+        queries.append(" ".join(rng.sample(words, min(len(words), rng.randint(2, 5)))))
+    check_overlap(lucene.search(index, queries, 5), build_index(passages), queries, at_least=0.97)
+    ours, theirs = [], []
+    texts = [passage.index_text() for passage in rng.sample(passages, 200)]
+    for text, terms in zip(texts, lucene.terms(texts), strict=True):
+        ours += list(Analyzer().terms(text))
+        theirs += terms
+    assert num_equal(ours, theirs) > 0.995 * len(theirs)
+
+
+def check_overlap(
+    found: list[list[Hit]], memory: BM25Index, queries: list[str], *, at_least: float
+) -> None:
+    """Of the top 5 of memory this share is in the top 5 of Lucene."""
+    expected = memory.search_batch(queries, 5)
+    ids = [{hit.passage_id for hit in hits} for hits in found]
+    num_both = sum(
+        hit.passage_id in own for own, hits in zip(ids, expected, strict=True) for hit in hits
+    )
+    overlap = num_both / sum(map(len, expected))
+    print(f"overlap {overlap:.4f}")
+    assert overlap >= at_least
+
+
+def num_equal(a: list[str], b: list[str]) -> int:
+    return sum((Counter(a) & Counter(b)).values())

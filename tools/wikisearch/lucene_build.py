@@ -1,0 +1,120 @@
+"""The second phase of a Lucene index: Anserini indexes in Java what shards.py cut."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from tools.base import ToolformerError, one_line
+from tools.wikisearch.index import K1, B
+from tools.wikisearch.jvm import anserini_version, java_command
+from tools.wikisearch.saved import LUCENE, IndexMeta, write_directory
+from tools.wikisearch.shards import NUM_SHARDS, CutPassages
+
+HEAP_MB = 2048
+_INDEXED = re.compile(r"([\d,]+) documents indexed")
+# Linux ends the program with the command that started it, even when that is killed outright.
+_WITH_ITS_PARENT = (
+    "import ctypes, os, signal, sys\n"
+    "if sys.platform == 'linux': ctypes.CDLL(None).prctl(1, signal.SIGKILL)\n"
+    "os.execv(sys.argv[1], sys.argv[1:])"
+)
+
+
+def index_passages(
+    shards: Path,
+    cut: CutPassages,
+    out: Path,
+    *,
+    k1: float = K1,
+    b: float = B,
+    heap_mb: int = HEAP_MB,
+    on_indexed: Callable[[int], None] = lambda num_passages: None,
+) -> None:
+    """Write the index of the passages in `shards` to the new or empty directory `out`.
+
+    The shards are removed when it is there. `k1` and `b` are only noted, for those who search.
+    `on_indexed` hears now and then how many passages are indexed.
+
+    Raises:
+        ConfigError: `out` is there already, or Java is missing.
+        ToolformerError: Lucene failed, or the disk is full. Nothing is left at `out`.
+    """
+    meta = IndexMeta(
+        backend="lucene",
+        engine=f"anserini={anserini_version()}",
+        k1=k1,
+        b=b,
+        num_passages=cut.num_passages,
+        content_hash=cut.content_hash,
+    )
+
+    def fill(directory: Path) -> IndexMeta:
+        _index(shards, directory / LUCENE, meta.num_passages, heap_mb, on_indexed)
+        return meta
+
+    try:
+        write_directory(out, fill)
+    except ToolformerError as error:
+        raise type(error)(
+            f"{one_line(error)}; the passages are kept in {shards}: the same command goes on there"
+        ) from None
+    shutil.rmtree(shards, ignore_errors=True)
+
+
+def _index(
+    shards: Path, index: Path, num_passages: int, heap_mb: int, on_indexed: Callable[[int], None]
+) -> None:
+    """Run Anserini's IndexCollection over the shards.
+
+    Raises:
+        ToolformerError: it failed, or did not index every passage.
+    """
+    program = [
+        *java_command(heap_mb),
+        "io.anserini.index.IndexCollection",
+        *("-collection", "JsonCollection", "-generator", "DefaultLuceneDocumentGenerator"),
+        *("-input", str(shards), "-index", str(index), "-storeContents", "-optimize"),
+        *("-threads", str(min(NUM_SHARDS, os.cpu_count() or 1))),
+        *("-memoryBuffer", str(heap_mb // 4)),
+    ]
+    num_indexed, complaint, exit_code = _run(program, on_indexed)
+    if exit_code != 0 or num_indexed != num_passages:
+        raise ToolformerError(
+            f"Lucene indexed {num_indexed:,} of {num_passages:,} passages and ended with code "
+            f"{exit_code}{': ' if complaint else ''}{complaint}"
+        )
+
+
+def _run(program: list[str], on_indexed: Callable[[int], None]) -> tuple[int, str, int]:
+    """The number of documents indexed, what the program said went wrong, and its exit code."""
+    num_indexed, last_lines = 0, deque[str](maxlen=50)
+    with subprocess.Popen(
+        [sys.executable, "-c", _WITH_ITS_PARENT, *program],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        env={**os.environ, "LC_ALL": "C.UTF-8"},  # else Java cannot open a path with an accent
+    ) as process:
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                last_lines.append(line.strip())
+                if found := _INDEXED.search(line):
+                    num_indexed = int(found[1].replace(",", ""))
+                    on_indexed(num_indexed)
+        except BaseException:
+            process.kill()
+            raise
+    return num_indexed, _complaint(last_lines), process.returncode
+
+
+def _complaint(lines: Iterable[str]) -> str:
+    complaints = [line for line in lines if "Exception" in line or "Error" in line]
+    return complaints[0][:300] if complaints else ""
