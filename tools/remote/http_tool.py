@@ -98,7 +98,9 @@ class HttpTool:
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             timeout=self._timeout_s,
             follow_redirects=False,
-            trust_env=False,  # no proxies and no .netrc
+            # Of the environment only which certificate authorities are trusted; no proxies.
+            verify=httpx.create_ssl_context(),
+            trust_env=False,
         )
         with ExitStack() as stack:
             self._portal = stack.enter_context(start_blocking_portal(name="http-tool"))

@@ -1,6 +1,7 @@
 """An MCP server as a process of ours: started, spoken to in lines of bounded size, and ended."""
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -95,9 +96,8 @@ class StdioServer:
                 except asyncio.LimitOverrunError:
                     self.refused = f"the answer has more than {self._max_line_bytes} bytes"
                     break
-                with suppress(ValueError):  # a print of the server's, not a message
-                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-                    await to_session.send(SessionMessage(message))
+                with suppress(ValueError, RecursionError):  # a print of the server's, no message
+                    await to_session.send(_message(line))
             self.is_closed = True
             with anyio.move_on_after(_LAST_WORDS_S):
                 while process.returncode is None and self.refused is None:
@@ -122,6 +122,13 @@ class StdioServer:
         assert process.stderr is not None
         while chunk := await process.stderr.read(4096):
             self._stderr = (self._stderr + chunk)[-_KEPT_OF_STDERR:]
+
+
+def _message(line: bytes) -> SessionMessage:
+    """The message of a line; halves of surrogate pairs in it, which are no text, become "?"."""
+    if b"\\ud" in line.lower():
+        line = json.dumps(json.loads(line), ensure_ascii=False).encode("utf-8", "replace")
+    return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -66,7 +66,8 @@ class StreamableServer:
 
 class _Bounded(httpx2.AsyncHTTPTransport):
     def __init__(self, server: StreamableServer) -> None:
-        super().__init__(trust_env=False)
+        # Of the environment only which certificate authorities are trusted; no proxies.
+        super().__init__(verify=httpx2.create_ssl_context(), trust_env=False)
         self._server = server
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,8 +18,11 @@ class Endpoint(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self) -> None:
+    def __init__(self, certificate: ssl.SSLContext | None) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
+        self.scheme = "http" if certificate is None else "https"
+        if certificate is not None:
+            self.socket = certificate.wrap_socket(self.socket, server_side=True)
         self.asked: list[tuple[str, dict[str, str], bytes]] = []
         self.num_bytes_sent = 0
         self.hung_up = threading.Event()
@@ -26,15 +30,15 @@ class Endpoint(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
+        return f"{self.scheme}://127.0.0.1:{self.server_address[1]}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that hangs up is no error here."""
 
 
 @contextmanager
-def serving() -> Iterator[Endpoint]:
-    endpoint = Endpoint()
+def serving(certificate: ssl.SSLContext | None = None) -> Iterator[Endpoint]:
+    endpoint = Endpoint(certificate)
     thread = threading.Thread(target=endpoint.serve_forever, args=(0.01,))
     thread.start()
     try:

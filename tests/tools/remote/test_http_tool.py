@@ -1,5 +1,9 @@
 import json
+import shutil
+import ssl
+import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -228,6 +232,27 @@ def test_proxies_of_the_environment_are_not_asked(
         monkeypatch.delenv("no_proxy", raising=False)
         assert ask(make()).result == "x"
         assert not proxy.asked
+
+
+def test_https_is_asked_where_its_certificate_is_trusted(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl, which makes the certificate, is not there")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=x",
+         "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with serving(context) as endpoint:
+        result = ask(make(url=endpoint.url + "/echo"))
+        assert result.status is ToolStatus.FAILED and "CERTIFICATE_VERIFY" in (result.error or "")
+        assert not endpoint.asked
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        assert ask(make(url=endpoint.url + "/echo")).result == "x"
 
 
 def test_a_secret_is_sent_and_written_nowhere(

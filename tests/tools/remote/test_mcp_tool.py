@@ -18,6 +18,7 @@ from tools.remote.mcp_tool import McpTool
 pytest.importorskip("mcp")
 
 FACTORY = "tools.remote.mcp_tool:McpTool"
+BARE = str(Path(__file__).with_name("bare_server.py"))
 SERVER = str(Path(__file__).with_name("weather_server.py"))
 ROOT = str(Path(__file__).parents[3])
 
@@ -49,6 +50,13 @@ def make() -> Iterator[Make]:
 def weather() -> Iterator[McpTool]:
     """A session that several tests share, with a server that a test may kill."""
     tool = built(arguments={"unit": "F"})
+    yield tool
+    tool.close()
+
+
+@pytest.fixture(scope="module")
+def bare() -> Iterator[McpTool]:
+    tool = built(command=[sys.executable, BARE], tool="say", argument="what")
     yield tool
     tool.close()
 
@@ -208,6 +216,30 @@ def test_the_parts_that_are_text_are_the_answer(make: Make, address: str) -> Non
 
 
 @pytest.mark.parametrize(
+    ("said", "status", "text"),
+    [
+        ('{"content": [{"type": "text", "text": "as it is"}]}', "ok", "as it is"),
+        (
+            '{"content": [{"type": "text", "text": "a\\ud800b\\ud83d\\ude00"}]}',
+            "ok",
+            "a?b\U0001f600",
+        ),
+        ('{"content": [{"type": "text", "text": " \\n"}]}', "empty", "no text"),
+        ('{"content": []}', "empty", "no text"),
+        ('{"content": [{"type": "text", "text": "no"}], "isError": true}', "invalid", "no"),
+        ('{"content": [], "isError": true}', "invalid", "an error"),
+        ('{"content": 3}', "failed", "not an answer"),
+        ('{}, "error": {"code": -32602, "message": "bad"}', "invalid", "bad"),
+        ('{}, "error": {"code": -32050, "message": "odd"}', "failed", "odd"),
+    ],
+)
+def test_a_server_that_keeps_to_nothing(bare: McpTool, said: str, status: str, text: str) -> None:
+    result = ask(bare, said)
+    assert (result.status, result.retryable) == (status, False), result
+    assert text in (result.result or result.error or "")
+
+
+@pytest.mark.parametrize(
     ("argument", "fixed", "answers"),
     [
         ("n", {}, {"21": "42.0 False", " -3 ": "-6.0 False", "2.5": None, "two": None, "": None}),
@@ -293,6 +325,14 @@ def test_an_option_that_cannot_be_used_is_named(options: dict[str, Any], problem
     with pytest.raises(ConfigError) as error:
         built(**options)
     assert str(error.value).startswith("tool Weather: ") and problem in str(error.value)
+
+
+def test_without_the_package_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    with pytest.raises(
+        ConfigError, match=r"^tool Weather: needs the package mcp: pip install mcp$"
+    ):
+        built()
 
 
 def test_the_version_changes_with_every_option() -> None:
