@@ -6,6 +6,7 @@ from typing import Literal
 
 from tools.base import ConfigError, ToolRequest, ToolResult
 from tools.calls import sanitize_result
+from tools.translation.ctranslate2_backend import MODEL, CTranslate2Translator
 from tools.translation.labels import flores_code
 from tools.translation.language_id import LanguageIdentifier
 from tools.translation.transformers_backend import TransformersTranslator
@@ -137,7 +138,8 @@ def open_translator(
         )
     if not (directory / "config.json").is_file():
         raise ConfigError(f"MT: path {directory}: no config.json, so no NLLB model")
-    return TransformersTranslator(
+    converted = (directory / MODEL).is_file()
+    return (CTranslate2Translator if converted else TransformersTranslator)(
         directory,
         beam_size=beam_size,
         max_source_tokens=max_source_tokens,

@@ -18,13 +18,16 @@ from typing import Any
 
 from tools.base import ConfigError, InputError, one_line
 from tools.file_stamp import files_stamp
-from tools.translation.translator import Source, Vocabulary, max_new_tokens, required_tokenizer
+from tools.translation.translator import (
+    Source,
+    Vocabulary,
+    max_new_tokens,
+    padded_width,
+    required_tokenizer,
+)
 
 _DTYPES = ("float32", "bfloat16", "float16")
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")  # in the order transformers looks for them
-# A source is shorter than its width. A pass without any padding would lose its mask in
-# transformers, and be computed by another kernel than the same source beside a shorter one.
-_WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 264, 520, 1024)
 # Sources in a pass: few on a CPU, where more rows save little and repeated ones cost.
 _TOKENS_PER_PASS = {"cpu": 256, "cuda": 4096}
 _MAX_ROWS = {"cpu": 8, "cuda": 128}
@@ -131,7 +134,7 @@ def _passes(lengths: Sequence[int], device: str) -> Iterator[tuple[int, list[int
     """(width, indices of at most num_rows sources) until each of `lengths` had its turn."""
     by_width: dict[int, list[int]] = defaultdict(list)
     for index, length in enumerate(lengths):
-        by_width[next(width for width in _WIDTHS if width > length)].append(index)
+        by_width[padded_width(length)].append(index)
     for width, indices in sorted(by_width.items()):
         step = num_rows(width, device)
         for start in range(0, len(indices), step):

@@ -14,6 +14,7 @@ TOKENIZER = "tokenizer.json"
 _END = "</s>"
 _UNKNOWN = "<unk>"
 _MAX_NEW_TOKENS = 128
+_WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 264, 520, 1024)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +100,18 @@ class Vocabulary:
         return self._tokenizer.decode(kept, skip_special_tokens=False).strip()
 
 
-def max_new_tokens(num_source_tokens: int) -> int:
+def padded_width(num_source_tokens: int) -> int:
+    """The width at which a source is translated: more than its tokens, at most 1024.
+
+    A pass without any padding would lose its mask in transformers, and be computed by another
+    kernel than the same source beside a shorter one.
+    """
+    return next(width for width in _WIDTHS if width > num_source_tokens)
+
+
+def max_new_tokens(width: int) -> int:
     """The most tokens of a translation: phrases grow little, and what loops must end."""
-    return min(_MAX_NEW_TOKENS, 2 * num_source_tokens + 20)
+    return min(_MAX_NEW_TOKENS, 2 * width + 20)
 
 
 def required_tokenizer(directory: Path) -> str:

@@ -12,7 +12,7 @@ from transformers import AutoTokenizer, M2M100ForConditionalGeneration
 
 from tools.base import ConfigError, InputError
 from tools.translation.transformers_backend import TransformersTranslator, num_rows
-from tools.translation.translator import Source, Vocabulary, max_new_tokens
+from tools.translation.translator import Source, Vocabulary, max_new_tokens, padded_width
 
 WORDS = ["O", "homem", "suprimido", "der", "Mann", "sûreté", "nucléaire", "南京", "описание", "one"]
 
@@ -44,7 +44,7 @@ def test_a_translation_is_that_of_plain_generation(checkpoint: Path, beam_size: 
     for source in batch:
         tokenizer.src_lang = source.language
         encoded = tokenizer(source.text, return_tensors="pt")
-        width = next(w for w in (8, 16, 24, 32, 48, 64) if w > encoded["input_ids"].shape[1])
+        width = padded_width(encoded["input_ids"].shape[1])
         output = model.generate(
             **encoded, num_beams=beam_size, max_new_tokens=max_new_tokens(width) + 1,
             forced_bos_token_id=tokenizer.convert_tokens_to_ids("eng_Latn"),
