@@ -46,17 +46,9 @@ def start_pools(config: RunConfig) -> Pools:
             for _ in range(config.engine.replicas)
         ],
         tools=[
-            ToolAccess(
-                name=name,
-                factory=tool.factory,
-                options=tool.options,
-                timeout_s=tool.timeout_s,
-                batch_size=tool.batch_size,
-                retries=tool.retries,
-                cache=config.tool_cache,
-                sharers=stage_actors(config.engine.replicas),
-                num_gpus=tool.num_gpus,
-                num_cpus=tool.num_cpus,
+            access_to(
+                name,
+                config,
                 actors=[
                     ToolActor.options(num_gpus=tool.num_gpus, num_cpus=tool.num_cpus).remote(
                         name, tool.factory, tool.options
@@ -69,17 +61,33 @@ def start_pools(config: RunConfig) -> Pools:
     )
 
 
+def access_to(name: str, config: RunConfig, *, actors: Sequence[Any] = ()) -> ToolAccess:
+    """How the tool called `name` is reached; in the process that asks when there are no actors."""
+    tool = config.tools[name]
+    return ToolAccess(
+        name=name,
+        factory=tool.factory,
+        options=tool.options,
+        timeout_s=tool.timeout_s,
+        batch_size=tool.batch_size,
+        retries=tool.retries,
+        cache=config.tool_cache,
+        sharers=stage_actors(config.engine.replicas),
+        num_gpus=tool.num_gpus,
+        num_cpus=tool.num_cpus,
+        actors=actors,
+    )
+
+
 def wait_for_pools(
     pools: Pools,
     expected: EngineInfo,
     tool_versions: Mapping[str, str],
     tell: Callable[[str], None],
-    *,
-    patience_s: float = _PATIENCE_S,
 ) -> None:
     """Return once the replicas have loaded their weights and the tools their data.
 
-    After `patience_s` one line for each tool whose actors found no place goes to `tell`.
+    One line for each tool whose actors find no place goes to `tell`.
 
     Raises:
         RayTaskError: one of them cannot; its cause is the error that says why.
@@ -91,7 +99,7 @@ def wait_for_pools(
     for access in pools.tools:
         for actor in access.actors:
             actor.load.remote()  # all at once; the answers are read below
-    _tell_of_unplaced(pools.tools, tell, patience_s)
+    tell_of_unplaced(pools.tools, tell, patience_s=_PATIENCE_S)
     for access in pools.tools:
         if access.actors:
             served, planned = load_actors(access.name, access.actors), tool_versions[access.name]
@@ -105,9 +113,10 @@ def wait_for_pools(
             raise ConfigError(f"a replica runs {info}, the run was planned for {expected}")
 
 
-def _tell_of_unplaced(
-    tools: Sequence[ToolAccess], tell: Callable[[str], None], patience_s: float
+def tell_of_unplaced(
+    tools: Sequence[ToolAccess], tell: Callable[[str], None], *, patience_s: float
 ) -> None:
+    """Return once all tool actors have a place, or after `patience_s` with a line for each tool."""
     # An actor that loads says how it is all the same; one without a place cannot.
     asked = {health_of(actor): access for access in tools for actor in access.actors}
     if not asked:

@@ -13,11 +13,12 @@ from pipeline.documents.language import english_or_not
 from pipeline.engines.load import load_engine
 from pipeline.execution import distinct_requests, record_results
 from pipeline.method import resolve_method
+from pipeline.pools import access_to
 from pipeline.prepare import prepare
 from pipeline.reading import SourceDocument, list_document_files, open_documents, read_rows
 from pipeline.sampling import sample_calls
 from pipeline.scoring import score_calls
-from pipeline.stages.tool_access import ToolAccess, ToolClient
+from pipeline.stages.tool_access import ToolClient
 from pipeline.tokens import TokenCodec
 from tools.base import InputError
 
@@ -34,7 +35,7 @@ def preview(config: RunConfig, num_documents: int) -> Iterator[RenderableType]:
     codec = TokenCodec.load(config.model.path, revision=config.model.revision)
     engine = load_engine(config.model, config.engine)
     method = resolve_method(config, codec, context=engine.info.max_len)
-    clients = {name: ToolClient(access) for name, access in _accesses(config).items()}
+    clients = {name: ToolClient(access_to(name, config)) for name in config.tools}
     identify = english_or_not(method.mt_filter)
     shown = 0
     for document in _documents(config):
@@ -55,22 +56,6 @@ def preview(config: RunConfig, num_documents: int) -> Iterator[RenderableType]:
             return
     if not shown:
         raise InputError("no document of the input is offered to any tool of this configuration")
-
-
-def _accesses(config: RunConfig) -> dict[str, ToolAccess]:
-    """All tools in this process, whatever the configuration gives them elsewhere."""
-    return {
-        name: ToolAccess(
-            name=name,
-            factory=tool.factory,
-            options=tool.options,
-            timeout_s=tool.timeout_s,
-            batch_size=tool.batch_size,
-            retries=tool.retries,
-            cache=config.tool_cache,
-        )
-        for name, tool in config.tools.items()
-    }
 
 
 def _documents(config: RunConfig) -> Iterator[SourceDocument]:

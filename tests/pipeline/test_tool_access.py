@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import ray
 
+from pipeline.config import RunConfig
+from pipeline.pools import shortage, tell_of_unplaced
 from pipeline.stages.tool_access import ToolAccess, ToolClient
 from tools.actors import HostHealth, ToolActor, health_of
 from tools.base import ContractError, ToolRequest, ToolResult
@@ -280,3 +282,42 @@ def scraped() -> str:
     url = f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
     with urllib.request.urlopen(url) as page:
         return str(page.read().decode())
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("cluster")
+def test_actors_without_a_place_are_named_with_what_they_ask_for() -> None:
+    actors: list[Any] = [
+        ToolActor.options(num_gpus=num_gpus).remote("Breakable", FACTORY, {}) for num_gpus in (0, 2)
+    ]
+    access = ToolAccess(
+        name="Breakable", factory=FACTORY, options={}, timeout_s=60.0, num_gpus=2, actors=actors
+    )
+    ray.get(health_of(actors[0]))
+    told: list[str] = []
+    tell_of_unplaced([access], told.append, patience_s=1.0)
+    (line,) = told
+    assert "tool Breakable: 1 of 2 actors have no place" in line
+    assert "num_gpus 2" in line and "free are 0 GPUs" in line
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize(
+    ("tool", "engine", "says"),
+    [
+        ({"actors": 3}, {"replicas": 4}, None),
+        ({"actors": 2, "num_gpus": 0.5}, {"num_gpus": 1}, "2 GPUs are asked for and 0 are there;"),
+        # 1.25 are the stages'.
+        ({"actors": 1, "num_cpus": 1}, {}, "2.25 CPUs are asked for and 2 are there;"),
+    ],
+)
+def test_more_than_the_cluster_has_is_one_line(
+    tool: dict[str, Any], engine: dict[str, Any], says: str | None
+) -> None:
+    config = RunConfig.model_validate(
+        {"run": "r", "input": "i", "model": {"path": "m"}, "engine": engine}
+        | {"tools": {"Calculator": tool}}
+    )
+    line = shortage(config)
+    assert line is None if says is None else line is not None and line.startswith(says)

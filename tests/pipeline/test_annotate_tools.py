@@ -1,0 +1,126 @@
+"""Whole runs whose tool is killed, or whose results are cached: the bytes stay the same."""
+
+import io
+import json
+import os
+import re
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from pipeline.annotate import annotate
+from pipeline.config import RunConfig, load_config
+from pipeline.engines.load import load_engine
+from pipeline.execution import distinct_requests, record_results
+from pipeline.method import resolve_method
+from pipeline.prepare import prepare
+from pipeline.reading import read_rows
+from pipeline.rundir import RunDir, commit_unit
+from pipeline.sampling import sample_calls
+from pipeline.scoring import score_calls
+from pipeline.status import status_table
+from pipeline.tokens import TokenCodec
+from pipeline.trace import read_trace
+from pipeline.units import plan_units
+from tests.pipeline.demo_runs import ROOT, demo_config, unit_bytes
+from tools.calculator import Calculator
+from tools.usage import ToolUsage, total_usage
+
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Ray Data's, of its own options
+]
+
+NUM_DOCUMENTS = 8
+FACTORY = "tests.pipeline.watched_calculator:WatchedCalculator"
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch, ray_directory: Path) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("RAY_TMPDIR", str(ray_directory))
+
+
+def configured(directory: Path, run: str, **calculator: Any) -> RunConfig:
+    """A run of a few demo documents with the Calculator alone, served as `calculator` says."""
+    base = load_config(demo_config(directory, NUM_DOCUMENTS), run=directory / run)
+    tool = base.tools["Calculator"].model_copy(update=calculator)
+    return base.model_copy(
+        update={"tools": {"Calculator": tool}, "unit_documents": 2, "tool_cache": directory / "c"}
+    )
+
+
+def annotated(config: RunConfig) -> str:
+    """What the console shows of the run."""
+    console = Console(file=io.StringIO(), width=200)
+    annotate(config, console, dashboard=False)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def usage_of(config: RunConfig) -> ToolUsage:
+    return total_usage(mark.tools for mark in RunDir(config.run).done_marks())["Calculator"]
+
+
+def kill_the_first_process(log: Path) -> None:
+    """SIGKILL to the process that wrote the first line of `log`, while it is at work."""
+    while not log.exists() or "\n" not in log.read_text():
+        time.sleep(0.01)
+    os.kill(json.loads(log.read_text().splitlines()[0])[0], signal.SIGKILL)
+
+
+def plainly_annotated(config: RunConfig) -> dict[str, bytes]:
+    """The unit files of a run, one step after the other, with the tool called directly."""
+    codec = TokenCodec.load(config.model.path)
+    engine = load_engine(config.model, config.engine)
+    method = resolve_method(config, codec, context=engine.info.max_len)
+    for unit in plan_units(config.input, config.unit_documents):
+        documents = read_rows(Path(unit.file), unit.row_start, unit.num_documents)
+        rows = prepare(documents, unit.unit_id, method, codec, None)
+        rows = sample_calls(rows, method, codec, engine)
+        results = {
+            name: dict(zip(requests, Calculator().run(requests), strict=True))
+            for name, requests in distinct_requests(rows).items()
+        }
+        rows = record_results(rows, results, codec, max_result_tokens=method.max_result_tokens)
+        rows = score_calls(rows, method, codec, engine)
+        commit_unit(RunDir(config.run), unit, rows, read_trace(rows) | {"finished_at": 0.0})
+    return unit_bytes(config.run)
+
+
+def test_a_killed_tool_and_a_cache_change_no_byte_of_a_run(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    served = {"factory": FACTORY, "options": {"log": str(log), "pause_s": 0.3}}
+    killed = configured(tmp_path, "killed", **served, actors=1, num_cpus=1.0)
+    killer = threading.Thread(target=kill_the_first_process, args=(log,))
+    killer.start()
+    annotated(killed)
+    killer.join()
+    processes = {json.loads(line)[0] for line in log.read_text().splitlines()}
+    assert len(processes) == 2
+    usage = usage_of(killed)
+    assert usage.restarts == 1 and usage.retries >= 1
+    assert usage.statuses["ok"] > 0 and "failed" not in usage.statuses
+    undisturbed = plainly_annotated(configured(tmp_path, "plain"))
+    assert unit_bytes(killed.run) == undisturbed
+
+    log.unlink()
+    again = configured(tmp_path, "again", **served)
+    annotated(again)
+    assert not log.exists()  # the tool was asked nothing
+    cached = usage_of(again)
+    assert (cached.asked, cached.batches) == (0, 0)
+    assert cached.requests == cached.from_cache == usage.requests
+    assert unit_bytes(again.run) == undisturbed
+
+    shown = Console(file=io.StringIO(), width=200)
+    shown.print(status_table(RunDir(killed.run)))
+    assert isinstance(shown.file, io.StringIO)
+    line = next(line for line in shown.file.getvalue().splitlines() if "tool Calculator" in line)
+    assert f"{usage.requests} calls, " in line and "0 failed, " in line and "1 restarts" in line
+    assert re.search(r"a batch [0-9.]+ s \(p95 [0-9.]+ s\)", line)
