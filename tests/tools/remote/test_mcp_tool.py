@@ -25,6 +25,9 @@ ROOT = str(Path(__file__).parents[3])
 Make = Callable[..., McpTool]
 
 
+SAY: dict[str, Any] = {"command": [sys.executable, BARE], "tool": "say", "argument": "what"}
+
+
 def built(**options: Any) -> McpTool:
     way = {} if "url" in options else {"command": [sys.executable, SERVER]}
     given = {"tool": "get_weather", "argument": "city"} | way | options
@@ -48,7 +51,7 @@ def make() -> Iterator[Make]:
 
 @pytest.fixture(scope="module")
 def weather() -> Iterator[McpTool]:
-    """A session that several tests share, with a server that a test may kill."""
+    """A session that several tests share."""
     tool = built(arguments={"unit": "F"})
     yield tool
     tool.close()
@@ -56,7 +59,8 @@ def weather() -> Iterator[McpTool]:
 
 @pytest.fixture(scope="module")
 def bare() -> Iterator[McpTool]:
-    tool = built(command=[sys.executable, BARE], tool="say", argument="what")
+    """A session that several tests share, with a server that they may end."""
+    tool = built(**SAY)
     yield tool
     tool.close()
 
@@ -73,9 +77,9 @@ def ask(tool: McpTool, text: str) -> ToolResult:
     return result
 
 
-def pid_of(tool: McpTool, city: str = "Paris") -> int:
+def pid_of(tool: McpTool, text: str = "pid") -> int:
     """Which process answers, as it says itself."""
-    result = ask(tool, city)
+    result = ask(tool, text)
     assert result.result is not None, result
     return int(result.result.rpartition(" ")[2])
 
@@ -99,7 +103,7 @@ def gone(pid: int) -> bool:
 
 def test_the_text_of_the_answer_is_the_result(weather: McpTool) -> None:
     results = weather.run([ToolRequest(input=city) for city in ("Paris", "Rome")])
-    pid = pid_of(weather)
+    pid = pid_of(weather, "Paris")
     assert [result.result for result in results] == [
         f"'Paris': 20 F, says {pid}",
         f"'Rome': 20 F, says {pid}",
@@ -120,7 +124,7 @@ def test_the_text_of_the_answer_is_the_result(weather: McpTool) -> None:
     ],
 )
 def test_any_text_arrives_as_it_is(weather: McpTool, city: str) -> None:
-    assert ask(weather, city).result == f"{city!a}: 20 F, says {pid_of(weather)}"
+    assert ask(weather, city).result == f"{city!a}: 20 F, says {pid_of(weather, 'Paris')}"
 
 
 @pytest.mark.parametrize(
@@ -133,48 +137,48 @@ def test_what_is_too_large_or_no_text_is_not_sent(weather: McpTool, city: str, w
 
 
 def test_an_error_of_the_servers_tool_is_an_invalid_input(weather: McpTool) -> None:
-    before = pid_of(weather)
+    before = pid_of(weather, "Paris")
     result = ask(weather, "Atlantis")
     assert result.status is ToolStatus.INVALID and "get_weather" in (result.error or "")
-    assert pid_of(weather) == before
+    assert pid_of(weather, "Paris") == before
 
 
-def test_a_server_that_dies_costs_one_call(weather: McpTool) -> None:
-    before = pid_of(weather)
-    died, after = weather.run([ToolRequest(input="Pompeii"), ToolRequest(input="Paris")])
+def test_a_server_that_dies_costs_one_call(bare: McpTool) -> None:
+    before = pid_of(bare)
+    died, after = bare.run([ToolRequest(input="die"), ToolRequest(input="pid")])
     assert (died.status, died.retryable) == (ToolStatus.FAILED, True)
-    assert "the server ended (3)" in (died.error or "")
+    assert died.error == "Connection closed: the server ended (3): It was too much."
     assert after.status is ToolStatus.OK
-    assert pid_of(weather) != before and gone(before)
+    assert pid_of(bare) != before and gone(before)
 
 
-def test_a_server_that_died_between_calls_costs_none(weather: McpTool) -> None:
-    before = pid_of(weather)
+def test_a_server_that_died_between_calls_costs_none(bare: McpTool) -> None:
+    before = pid_of(bare)
     os.kill(before, signal.SIGKILL)
     assert gone(before)
-    time.sleep(0.1)  # for the end of its output to be seen
-    assert pid_of(weather) != before
+    time.sleep(0.2)  # for the end of its output to be seen
+    assert pid_of(bare) != before
 
 
-def test_an_answer_too_large_is_not_read_and_not_asked_for_again(weather: McpTool) -> None:
-    before = pid_of(weather)
-    result = ask(weather, "Babel")
+def test_an_answer_too_large_is_not_read_and_not_asked_for_again(bare: McpTool) -> None:
+    before = pid_of(bare)
+    result = ask(bare, "babble")
     assert (result.status, result.retryable) == (ToolStatus.FAILED, False)
     assert result.error == "the answer has more than 1000000 bytes"
-    assert pid_of(weather) != before and gone(before)
+    assert pid_of(bare) != before and gone(before)
 
 
 def test_a_server_that_does_not_answer_is_replaced(make: Make) -> None:
-    tool = make(timeout_s=3.0)
+    tool = make(**SAY, timeout_s=1.0)
     before = pid_of(tool)
-    result = ask(tool, "Brigadoon")
+    result = ask(tool, "hang")
     assert (result.status, result.retryable) == (ToolStatus.FAILED, True)
-    assert result.error == "no answer in 3 s"
+    assert result.error == "no answer in 1 s"
     assert pid_of(tool) != before and gone(before)
 
 
 def test_closing_leaves_no_process(make: Make) -> None:
-    tool = make()
+    tool = make(**SAY)
     pid = pid_of(tool)
     assert is_alive(pid)
     tool.close()
@@ -182,14 +186,14 @@ def test_closing_leaves_no_process(make: Make) -> None:
 
 
 HOST = f"""
-import sys, time
+import sys
 sys.path.insert(0, {ROOT!r})
 from tools.base import ToolRequest
 from tools.remote.mcp_tool import McpTool
-tool = McpTool(name="W", tool="get_weather", argument="city", command=[sys.executable, {SERVER!r}])
-print(tool.run([ToolRequest(input="Paris")])[0].result, flush=True)
+tool = McpTool(name="Say", tool="say", argument="what", command=[sys.executable, {BARE!r}])
+print(tool.run([ToolRequest(input="pid")])[0].result, flush=True)
 if sys.argv[1] == "hang":
-    tool.run([ToolRequest(input="Brigadoon")])  # such a server does not see that its input ends
+    tool.run([ToolRequest(input="hang")])  # such a server does not see that its input ends
 """
 
 
@@ -200,12 +204,12 @@ def test_no_server_outlives_the_process_that_started_it(ending: str) -> None:
     command = [sys.executable, "-W", "error", "-c", HOST, ending]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as host:
         assert host.stdout is not None
-        pid = int(host.stdout.readline().rpartition(" ")[2])
+        pid = int(host.stdout.readline())
         if ending == "hang":
-            assert is_alive(pid)
             time.sleep(0.3)
+            assert is_alive(pid)
             host.kill()
-        assert host.wait(30) == (0 if ending == "exit" else -signal.SIGKILL)
+        assert host.wait(60) == (0 if ending == "exit" else -signal.SIGKILL)
     assert gone(pid)
 
 
@@ -262,8 +266,7 @@ def test_an_input_becomes_what_the_schema_asks_for(
     [
         (
             {"tool": "get_wether"},
-            "the MCP server has no tool 'get_wether'; it has double, environment, get_weather, "
-            "picture",
+            "the MCP server has no tool 'get_wether'; it has double, get_weather, picture",
         ),
         ({"argument": "town"}, "'get_weather' of the MCP server has no argument 'town'; it has "),
         ({"arguments": {"day": 1}}, "has no argument 'day'; it has city, unit"),
@@ -362,7 +365,7 @@ def test_a_server_sees_of_the_environment_what_it_is_given(
 ) -> None:
     monkeypatch.setenv("OUR_SECRET", "s3cr3t")
     monkeypatch.setenv("ITS_KEY", "abc")
-    tool = make(tool="environment", argument="name", env={"API_KEY": "<${ITS_KEY}>"})
+    tool = make(**SAY, env={"API_KEY": "<${ITS_KEY}>"})
     assert [ask(tool, name).result for name in ("API_KEY", "OUR_SECRET", "ITS_KEY", "PATH")] == [
         "<abc>", "(not set)", "(not set)", os.environ["PATH"],
     ]  # fmt: skip
@@ -371,13 +374,13 @@ def test_a_server_sees_of_the_environment_what_it_is_given(
 
 def test_a_server_at_an_address_answers_alike(make: Make, address: str) -> None:
     tool = make(url=address, arguments={"unit": "K"})
-    pid = pid_of(tool)
+    pid = pid_of(tool, "Paris")
     assert ask(tool, "../..\r\nHost: x").result == f"'../..\\r\\nHost: x': 20 K, says {pid}"
     assert ask(tool, "Atlantis").status is ToolStatus.INVALID
     large = ask(tool, "Babel")
     assert (large.status, large.retryable) == (ToolStatus.FAILED, False)
     assert large.error == "the answer has more than 1000000 bytes"
-    assert pid_of(tool) == pid
+    assert pid_of(tool, "Paris") == pid
 
 
 def test_a_server_at_an_address_may_go_and_come_back(make: Make) -> None:
@@ -388,13 +391,13 @@ def test_a_server_at_an_address_may_go_and_come_back(make: Make) -> None:
 
     tool = make(url=f"http://127.0.0.1:{port}/mcp")
     with listening(command, port):
-        before = pid_of(tool)
+        before = pid_of(tool, "Paris")
         assert ask(tool, "Pompeii").retryable
     result = ask(tool, "Paris")
     assert (result.status, result.retryable) == (ToolStatus.FAILED, True)
     assert "no MCP server: ConnectError" in (result.error or "")
     with listening(command, port):
-        assert pid_of(tool) != before
+        assert pid_of(tool, "Paris") != before
 
 
 def test_a_server_at_an_address_leads_nowhere_else(make: Make) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 
 from mcp.server import MCPServer
 from mcp_types import CallToolResult, ImageContent, TextContent
@@ -19,8 +18,6 @@ def get_weather(city: str, unit: str = "C") -> str:
         os._exit(3)
     if city == "Babel":
         return "x" * 3_000_000
-    if city == "Brigadoon":
-        time.sleep(600)
     return f"{city!a}: 20 {unit}, says {os.getpid()}"
 
 
@@ -37,11 +34,6 @@ def picture(city: str) -> CallToolResult:
     if city:
         parts += [TextContent(type="text", text=line) for line in (city, "seen from above")]
     return CallToolResult(content=list(parts))
-
-
-@server.tool()
-def environment(name: str) -> str:
-    return os.environ.get(name, "(not set)")
 
 
 if __name__ == "__main__":
