@@ -1,5 +1,6 @@
 """MT from paragraph to C*: what M reads, where its calls stand, and which must not be made."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
+from tokenizers import Tokenizer
 
 from pipeline.build import build
 from pipeline.config import MtFilterConfig, RunConfig, SamplingConfig
@@ -29,7 +31,7 @@ from pipeline.schemas import SCORED, conform
 from pipeline.scoring import score_calls
 from pipeline.tokens import TokenCodec
 from tests.pipeline.letters import ScriptedEngine, letter_codec, letter_method
-from tests.pipeline.tiny_checkpoints import save_checkpoint
+from tests.pipeline.tiny_checkpoints import byte_level_tokenizer, save_checkpoint
 from tools.base import ConfigError, ToolResult
 from tools.calls import ApiCall
 from tools.prompt import load_prompt
@@ -105,6 +107,25 @@ def test_a_document_without_foreign_text_is_not_offered() -> None:
 def test_without_mt_no_paragraph_is_looked_at() -> None:
     (row,) = prepared("1 + 1 = 2", letter_method()).to_pylist()
     assert row["paragraphs"] is None
+
+
+def test_a_paragraph_that_is_other_text_by_itself_is_not_offered() -> None:
+    """Its tokenizer rewrites an E after a space, and only the window has a space there."""
+    spec = json.loads(byte_level_tokenizer().to_str())
+    spec["normalizer"] = {"type": "Replace", "pattern": {"String": " Es"}, "content": " es"}
+    codec = TokenCodec(Tokenizer.from_str(json.dumps(spec)), bos_id=0, eos_id=0)
+    (row,) = prepared(f"x\n{FIRST}", mt_method(), codec).to_pylist()
+    assert [p["verdict"] for p in row["paragraphs"]] == ["too_short", "unusable"]
+    assert (row["dropped"], row["offers"]) == ("not_offered", [])
+
+
+def test_the_parts_of_a_long_paragraph_are_judged_each_by_itself() -> None:
+    text = "E1 F1 E2 E3 F2 F3 E4 E5"
+    rows = prepared(text, mt_method(max_document_tokens=12)).to_pylist()
+    assert [(row["text"], [p["verdict"] for p in row["paragraphs"]]) for row in rows] == [
+        ("E1 F1 E2 E3 ", ["offered"]),
+        ("F2 F3 E4 E5", ["not_between_english"]),  # in the whole paragraph they would be between
+    ]
 
 
 def test_m_reads_the_paragraph_alone_in_all_three_steps() -> None:
