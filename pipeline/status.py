@@ -46,9 +46,8 @@ def _of_a_tool(usage: ToolUsage) -> str:
     parts.append(f"{usage.failures:,} failed")
     if usage.retries or usage.restarts:
         parts.append(f"{usage.retries:,} asked again, {usage.restarts:,} restarts")
-    median_s, slow_s = usage.quantile_s(0.5), usage.quantile_s(0.95)
-    if median_s is not None and slow_s is not None:
-        parts.append(f"a batch {median_s:.2g} s (p95 {slow_s:.2g} s)")
+    if usage.batches:
+        parts.append(f"a batch {usage.quantile_text(0.5)} (p95 {usage.quantile_text(0.95)})")
     return ", ".join(parts)
 
 

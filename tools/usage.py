@@ -80,6 +80,14 @@ class ToolUsage:
                 return float(2 ** ((time_bin + 0.5) / _BINS_PER_OCTAVE))
         return None
 
+    def quantile_text(self, q: float) -> str:
+        """`quantile_s` for people: "0.38 ms", "81 ms", "1.3 s", "140 s"; "" where there is none."""
+        seconds = self.quantile_s(q)
+        if seconds is None:
+            return ""
+        number, unit = (seconds, "s") if seconds >= 1 else (1000 * seconds, "ms")
+        return f"{float(f'{number:.2g}'):g} {unit}"
+
 
 def total_usage(usages: Iterable[dict[str, ToolUsage]]) -> dict[str, ToolUsage]:
     """By tool, the sum of what units used, in the order the tools first appear."""

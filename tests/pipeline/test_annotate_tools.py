@@ -36,7 +36,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Ray Data's, of its own options
 ]
 
-NUM_DOCUMENTS = 8
+NUM_DOCUMENTS = 4
 FACTORY = "tests.pipeline.watched_calculator:WatchedCalculator"
 
 
@@ -123,4 +123,4 @@ def test_a_killed_tool_and_a_cache_change_no_byte_of_a_run(tmp_path: Path) -> No
     assert isinstance(shown.file, io.StringIO)
     line = next(line for line in shown.file.getvalue().splitlines() if "tool Calculator" in line)
     assert f"{usage.requests} calls, " in line and "0 failed, " in line and "1 restarts" in line
-    assert re.search(r"a batch [0-9.]+ s \(p95 [0-9.]+ s\)", line)
+    assert re.search(r"a batch [0-9.]+ m?s \(p95 [0-9.]+ m?s\)", line)

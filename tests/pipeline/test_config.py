@@ -129,6 +129,16 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         load_config(tmp_path)
 
 
+def test_the_cache_of_tools_is_one_directory_wherever_a_stage_starts(tmp_path: Path) -> None:
+    config = loaded(tmp_path, MINIMAL + "tool_cache: runs/cache\n")
+    assert config.tool_cache == Path.cwd() / "runs" / "cache"
+
+
+def test_resources_are_refused_where_no_actor_takes_them(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"tools\.Calculator: .*set actors to 1 or more$"):
+        loaded(tmp_path, MINIMAL.replace("Calculator: {}", "Calculator: {num_gpus: 1}"))
+
+
 def test_a_configuration_does_not_change(tmp_path: Path) -> None:
     config = loaded(tmp_path, MINIMAL)
     with pytest.raises(ValidationError, match="frozen"):

@@ -30,6 +30,9 @@ def test_what_changes_no_byte_of_a_unit_changes_no_fingerprint() -> None:
         {"model": {"path": "moved/m"}},
         {"engine": {"replicas": 8, "num_gpus": 1, "num_threads": 4}},
         {"tools": {"Calculator": {"tau_f": 2.0, "actors": 3, "max_examples": 5}}},
+        {"tools": {"Calculator": {"tau_f": 1.0, "batch_size": 7, "retries": 0, "timeout_s": 9}}},
+        {"tools": {"Calculator": {"tau_f": 1.0, "actors": 1, "num_gpus": 0.5, "num_cpus": 2}}},
+        {"tool_cache": "elsewhere"},
     ]
     for change in free:
         assert digest(fingerprint(**change)) == digest(fingerprint()), change

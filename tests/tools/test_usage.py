@@ -13,7 +13,17 @@ def test_quantiles_of_batch_times_are_within_ten_percent() -> None:
 
 
 def test_a_tool_that_was_not_asked_has_no_batch_time() -> None:
-    assert ToolUsage(requests=3, from_disk=3).quantile_s(0.5) is None
+    usage = ToolUsage(requests=3, from_disk=3)
+    assert (usage.quantile_s(0.5), usage.quantile_text(0.5)) == (None, "")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.0004, "0.38 ms"), (0.075, "81 ms"), (1.3, "1.3 s"), (139.6, "140 s")]
+)
+def test_batch_times_are_shown_with_two_digits(seconds: float, text: str) -> None:
+    usage = ToolUsage()
+    usage.add_batch(1, seconds)
+    assert usage.quantile_text(0.5) == text
 
 
 def test_a_batch_of_no_time_is_a_batch() -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from pipeline.build import build
 from pipeline.report import collect_stats, write_report
+from pipeline.report.html import render
 from pipeline.report.plots import gain_histogram_svg
 from pipeline.report.tool_stats import BIN_EDGES, GainHistogram
+from pipeline.rundir import DoneMark
 from tests.pipeline.build.scored_units import (
     byte_codec,
     candidate,
@@ -18,6 +20,7 @@ from tests.pipeline.build.scored_units import (
     two_units,
     write_unit,
 )
+from tools.usage import ToolUsage
 
 HOSTILE = "</p><script>alert('x')</script><img src=x onerror=alert(1)> & so on"
 
@@ -86,6 +89,25 @@ def test_the_table_counts_documents_at_each_threshold(tmp_path: Path) -> None:
         "Calculator": ["3", "2", "2", "1", "0.5", "3"],
         "Calendar": ["1", "1", "1", "1", "1", "2"],
     }
+
+
+def test_what_was_asked_of_the_tools_is_on_the_page(tmp_path: Path) -> None:
+    usage = ToolUsage(requests=1_204, from_memory=4, from_disk=700, shared=30, retries=2)
+    usage.add_statuses(["ok"] * 1_201 + ["failed"] * 3)
+    usage.add_batch(32, 0.5)
+    usage.add_batch(32, 2.0)
+    usage.warnings = ["tool_cache: <full>"]
+    files, config = two_units(tmp_path / "units"), run_config()
+    mark = DoneMark(
+        unit_id="0", documents=2, rows=2, dropped={}, bytes=1, blake2b="", seconds={}, tokens={},
+        tools={"Calculator": usage}, finished_at=0.0,
+    )  # fmt: skip
+    page = render(collect_stats(files, [mark], config), config, files)
+    (row,) = re.findall(r"<tr><td>Calculator</td>(<td>1,204.*?)</tr>", page)
+    assert re.findall(r"<td>(.*?)</td>", row) == [
+        "1,204", "734", "3", "2", "0", "2", "2.5", "550 ms", "2.2 s",
+    ]  # fmt: skip
+    assert "tool_cache: &lt;full&gt;" in page
 
 
 def test_a_built_run_shows_its_dataset(tmp_path: Path) -> None:
