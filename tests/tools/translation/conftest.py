@@ -1,6 +1,8 @@
-"""A tiny NLLB checkpoint with random weights in the file layout of the published one."""
+"""A tiny NLLB checkpoint and tiny fastText classifiers in the layouts of the published files."""
 
 import json
+import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,49 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer.save_pretrained(directory)
     _model(len(tokenizer)).save_pretrained(directory)
     return directory
+
+
+@pytest.fixture
+def write_classifier(tmp_path: Path) -> Callable[[dict[str, list[str]]], Path]:
+    """Writes a fastText model in which a word speaks for the label it is listed under."""
+
+    def write(words_of: dict[str, list[str]]) -> Path:
+        path = tmp_path / "classifier.bin"
+        path.write_bytes(_fasttext_model(words_of))
+        return path
+
+    return write
+
+
+def _fasttext_model(words_of: dict[str, list[str]]) -> bytes:
+    """Version 12: softmax of the mean of the word vectors, which are 20 times a unit vector."""
+    labels = list(words_of)
+    words = [("</s>", -1)]
+    words += [(word, index) for index, label in enumerate(labels) for word in words_of[label]]
+    # dim, ws, epoch, minCount, neg, wordNgrams, loss = softmax, model = supervised, bucket, minn,
+    # maxn, lrUpdateRate, t
+    arguments = struct.pack("<12id", len(labels), 5, 1, 1, 5, 1, 3, 3, 0, 0, 0, 100, 1e-4)
+    entries = [word.encode() + struct.pack("<xqb", 1, 0) for word, _ in words]
+    entries += [f"__label__{label}".encode() + struct.pack("<xqb", 1, 1) for label in labels]
+    sizes = struct.pack("<3i2q", len(entries), len(words), len(labels), len(entries), -1)
+    inputs = [[20.0 * (column == index) for column in range(len(labels))] for _, index in words]
+    outputs = [
+        [float(row == column) for column in range(len(labels))] for row in range(len(labels))
+    ]
+    return b"".join(
+        [
+            struct.pack("<2i", 793712314, 12),
+            arguments,
+            sizes,
+            *entries,
+            *map(_matrix, (inputs, outputs)),
+        ]
+    )
+
+
+def _matrix(rows: list[list[float]]) -> bytes:
+    values = [value for row in rows for value in row]
+    return struct.pack(f"<?2q{len(values)}f", False, len(rows), len(rows[0]), *values)
 
 
 def _tokenizer() -> NllbTokenizer:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -81,7 +82,33 @@ def test_files_that_are_no_model_are_named(tmp_path: Path) -> None:
     (tmp_path / "text.bin").write_text("no model")
     with pytest.raises(InputError, match=r"text\.bin: no fastText model"):
         LanguageIdentifier(tmp_path / "text.bin")
+    empty = tmp_path / "empty.ftz"
+    empty.touch()
+    with pytest.raises(InputError, match=r"empty\.ftz: no fastText model"):
+        LanguageIdentifier(empty)
+
+
+@pytest.mark.parametrize("num_bytes", [4, 70, 100, 117_000, 120_000, 400_000, 938_012])
+def test_a_torn_model_is_noticed_before_fasttext_sees_it(tmp_path: Path, num_bytes: int) -> None:
+    # Torn within the first 117 kB, its dictionary, the model would make fastText fill all memory.
     torn = tmp_path / "torn.ftz"
-    torn.write_bytes(bundled_model().read_bytes()[:400_000])
-    with pytest.raises(InputError, match=r"torn\.ftz: no whole fastText model"):
+    torn.write_bytes(bundled_model().read_bytes()[:num_bytes])
+    with pytest.raises(InputError, match=r"torn\.ftz: not a whole fastText model"):
         LanguageIdentifier(torn).detect("text")
+
+
+def test_a_classifier_with_flores_codes_for_labels(
+    write_classifier: Callable[[dict[str, list[str]]], Path],
+) -> None:
+    path = write_classifier({"deu_Latn": ["der", "Mann"], "eng_Latn": ["the"], "ace_Arab": ["zz"]})
+    identifier = LanguageIdentifier(path)
+    (first, probability), (_, second), (_, third) = identifier.detect("der Mann", k=5)
+    assert first == "deu_Latn"
+    assert probability > 0.99
+    assert second == pytest.approx(third)
+    assert probability + second + third == pytest.approx(1, abs=1e-3)
+    assert identifier.detect("zz", k=1)[0][0] == "ace_Arab"
+    torn = path.with_name("torn.bin")
+    torn.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(InputError, match="not a whole fastText model"):
+        LanguageIdentifier(torn).load()

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,24 @@ def test_hostile_inputs_are_answered(tool: MT) -> None:
     results = ask(tool, *hostile)
     assert results[0] == ToolResult.invalid("more than 1000 characters")
     assert {result.status for result in results[1:]} <= {ToolStatus.OK, ToolStatus.EMPTY}
+
+
+def test_a_language_the_model_lacks_is_said(
+    checkpoint: Path, write_classifier: Callable[[dict[str, list[str]]], Path]
+) -> None:
+    """With a classifier whose labels are FLORES codes."""
+    words = {"xxx_Latn": ["zorp"], "deu_Latn": ["Mann"], "eng_Latn": ["man"]}
+    path, language_id = str(checkpoint), str(write_classifier(words))
+    tool = MT(path=path, language_id=language_id, beam_size=1)
+    first, german, english = ask(tool, "zorp zorp", "Mann", "man man")
+    # The first label of the five that the model knows counts: here one of the other two.
+    assert first != ToolResult.empty("language xxx_Latn is not known to the model")
+    assert german.status is ToolStatus.OK
+    assert english == ToolResult.empty("it is English already")
+
+    unknown = MT(path=path, language_id=str(write_classifier({"xxx_Latn": ["zorp"]})), beam_size=1)
+    assert ask(unknown, "zorp") == [ToolResult.empty("language xxx_Latn is not known to the model")]
+    assert unknown.version != tool.version
 
 
 def test_english_is_rewritten_where_asked(checkpoint: Path) -> None:
