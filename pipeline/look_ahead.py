@@ -10,25 +10,24 @@ from collections.abc import Iterable
 from pipeline.config import MT
 from tools.calls import ApiCall
 
+_QUOTES = "\"'` \u201c\u201d\u201e\u2018\u2019\u00ab\u00bb\u300c\u300d\u300e\u300f"
 LOOKS_AHEAD = "looks_ahead"  # a candidate's `dropped`
 
 
 def looking_ahead(calls: Iterable[ApiCall], text: str, byte_offset: int) -> set[ApiCall]:
     """Those calls of MT at `byte_offset` of `text` whose input stands after it and not before it.
 
-    White space, case and compatibility forms of characters (Unicode NFKC) make no difference. An
-    input that begins before the call and ends after it stands on neither side.
+    White space, case, compatibility forms of characters (Unicode NFKC) and quotes around the
+    input, which MT does not translate, make no difference. An input that begins before the call
+    and ends after it stands on neither side.
     """
     filtered = [call for call in calls if call.tool == MT]
     if not filtered:
         return set()
     data = text.encode()
     before, after = _folded(data[:byte_offset].decode()), _folded(data[byte_offset:].decode())
-    return {
-        call
-        for call in filtered
-        if _folded(call.input) in after and _folded(call.input) not in before
-    }
+    asked = {call: _folded(call.input).strip(_QUOTES) for call in filtered}
+    return {call for call, phrase in asked.items() if phrase in after and phrase not in before}
 
 
 def _folded(text: str) -> str:

@@ -172,6 +172,8 @@ def test_the_call_of_a_paragraph_goes_into_c_star(tmp_path: Path) -> None:
         ("", "He said ", "Fu\u00df.", False),
         # Case, white space and compatibility forms do not hide it, on either side of it.
         ("FUSS  x", "He said ", "fu\u00df\n x.", True),
+        ('"Fu\u00df"', "He said ", "Fu\u00df.", True),
+        ("\u201eFu\u00df\u201c", "A Fu\u00df is a ", "\u201eFu\u00df\u201c.", False),
         ("ABC", "He said ", "\uff41\uff42\uff43.", True),
         ("caf\u00e9", "A cafe\u0301 is a ", "caf\u00e9.", False),
     ],
