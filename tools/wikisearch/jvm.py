@@ -116,7 +116,9 @@ def start_jvm(heap_mb: int) -> None:
         check_java()
         check_heap(heap_mb)
         config = importlib.import_module("jnius_config")
+        locale = os.environ.get("LC_ALL")
         if not config.vm_running:
+            os.environ["LC_ALL"] = "C.UTF-8"  # else Java may not open a path with an accent
             os.environ["JAVA_HOME"] = str(java_home())
             os.environ["JVM_PATH"] = str(java_home() / "lib" / "server" / "libjvm.so")
             config.add_classpath(str(anserini_jar()))
@@ -127,7 +129,16 @@ def start_jvm(heap_mb: int) -> None:
             raise ConfigError(
                 f"Java does not start with a heap of {heap_mb} MB: {one_line(error)}"
             ) from None
+        finally:
+            _set_locale(locale)
         _started_by = threading.current_thread()
+
+
+def _set_locale(locale: str | None) -> None:
+    if locale is None:
+        os.environ.pop("LC_ALL", None)
+    else:
+        os.environ["LC_ALL"] = locale
 
 
 def java_class(name: str) -> Any:

@@ -98,7 +98,7 @@ def _open(directory: Path, k1: float, b: float) -> Any:
         searcher.set_bm25(k1, b)
     except Exception as error:  # pyjnius raises Java's as one of its own
         raise InputError(
-            f"{directory}: Lucene cannot open it ({one_line(error)[:200]}); build the index again "
+            f"{directory}: Lucene cannot open it ({one_line(error)[:160]}); build the index again "
             "with index-wikipedia"
         ) from None
     return searcher

@@ -54,7 +54,9 @@ def index_passages(
     )
 
     def fill(directory: Path) -> IndexMeta:
-        _index(shards, directory / LUCENE, meta.num_passages, heap_mb, on_indexed)
+        complaint = _index(shards, directory / LUCENE, meta.num_passages, heap_mb, on_indexed)
+        if complaint:
+            raise ToolformerError(f"{out}: {complaint}")
         return meta
 
     try:
@@ -68,12 +70,8 @@ def index_passages(
 
 def _index(
     shards: Path, index: Path, num_passages: int, heap_mb: int, on_indexed: Callable[[int], None]
-) -> None:
-    """Run Anserini's IndexCollection over the shards.
-
-    Raises:
-        ToolformerError: it failed, or did not index every passage.
-    """
+) -> str:
+    """Run Anserini's IndexCollection over the shards; why it failed, or nothing."""
     program = [
         *java_command(heap_mb),
         "io.anserini.index.IndexCollection",
@@ -83,11 +81,12 @@ def _index(
         *("-memoryBuffer", str(heap_mb // 4)),
     ]
     num_indexed, complaint, exit_code = _run(program, on_indexed)
-    if exit_code != 0 or num_indexed != num_passages:
-        raise ToolformerError(
-            f"Lucene indexed {num_indexed:,} of {num_passages:,} passages and ended with code "
-            f"{exit_code}{': ' if complaint else ''}{complaint}"
-        )
+    if exit_code == 0 and num_indexed == num_passages:
+        return ""
+    return (
+        f"Lucene indexed {num_indexed:,} of {num_passages:,} passages and ended with code "
+        f"{exit_code}{': ' if complaint else ''}{complaint}"
+    )
 
 
 def _run(program: list[str], on_indexed: Callable[[int], None]) -> tuple[int, str, int]:

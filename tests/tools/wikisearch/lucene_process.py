@@ -1,19 +1,21 @@
 """A process of its own for Java, which a test process could not stop or start again.
 
-Run as a program it answers each line of its input, a JSON list [directory, queries, k, threads] or
-["terms", texts], with a line: [[[passage_id, score, title, section, text], ...], ...] or [[term,
-...], ...].
+Run as a program it answers each line of its input, a JSON list of what to do and with what, with a
+line of JSON: an answer, or {"error": text}.
 """
 
 import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tools.wikisearch.index import Hit
-from tools.wikisearch.jvm import java_calls, java_class, java_string
+from tools.base import ToolformerError
+from tools.wikisearch.index import Hit, PassageIndex
+from tools.wikisearch.jvm import java_calls, java_class, java_string, start_jvm
 from tools.wikisearch.passages import Passage
 from tools.wikisearch.saved import load_index
 
@@ -23,9 +25,9 @@ ROOT = Path(__file__).resolve().parents[3]
 class LuceneProcess:
     """Lucene indexes searched elsewhere."""
 
-    def __init__(self, *options: str) -> None:
+    def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.tools.wikisearch.lucene_process", *options],
+            [sys.executable, "-m", "tests.tools.wikisearch.lucene_process"],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -34,21 +36,19 @@ class LuceneProcess:
         self.pid = self._process.pid
 
     def search(
-        self, index: Path, queries: Sequence[str], k: int, threads: int = 1
+        self, index: Path, queries: Sequence[str], k: int, **options: float
     ) -> list[list[Hit]]:
-        return [
-            [
-                Hit(
-                    passage_id=passage_id,
-                    score=score,
-                    passage=Passage(title=title, section=tuple(section), text=text),
-                )
-                for passage_id, score, title, section, text in hits
-            ]
-            for hits in self._ask(str(index), queries, k, threads)
-        ]
+        """What load_index(index, **options) finds."""
+        found = self._ask("search", str(index), queries, k, options)
+        return [[_hit(*fields) for fields in hits] for hits in found]
+
+    def search_in_threads(self, index: Path, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """The same, each query searched in a thread of its own, all at the same time."""
+        found = self._ask("threads", str(index), queries, k, {})
+        return [[_hit(*fields) for fields in hits] for hits in found]
 
     def terms(self, texts: Sequence[str]) -> list[list[str]]:
+        """What Lucene's English analyzer makes of each text."""
         return [list(terms) for terms in self._ask("terms", texts)]
 
     def close(self) -> int:
@@ -60,31 +60,53 @@ class LuceneProcess:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
+        answer = json.loads(self._process.stdout.readline())
+        if isinstance(answer, dict):
+            raise ToolformerError(answer["error"])
+        return answer
 
 
-def _answer(request: list[Any], indexes: dict[str, Any]) -> Any:
-    if request[0] == "terms":
-        with java_calls():
-            analyzer = java_class(
-                "io.anserini.analysis.DefaultEnglishAnalyzer"
-            ).newDefaultInstance()
-            analyze = java_class("io.anserini.analysis.AnalyzerUtils").analyze
-            return [analyze(analyzer, java_string(text)).toArray() for text in request[1]]
-    directory, queries, k, threads = request
-    key = f"{directory}:{threads}"
-    if key not in indexes:
-        indexes[key] = load_index(Path(directory), heap_mb=128, threads=threads)
+def _hit(passage_id: int, score: float, title: str, section: Sequence[str], text: str) -> Hit:
+    passage = Passage(title=title, section=tuple(section), text=text)
+    return Hit(passage_id=passage_id, score=score, passage=passage)
+
+
+@cache
+def _index(directory: str, **options: Any) -> PassageIndex:
+    return load_index(Path(directory), heap_mb=128, **options)
+
+
+def _answer(kind: str, *arguments: Any) -> Any:
+    if kind == "terms":
+        return _terms(*arguments)
+    directory, queries, k, options = arguments
+    index = _index(directory, **options)
+    if kind == "threads":
+        with ThreadPoolExecutor(len(queries)) as pool:
+            found = list(pool.map(lambda query: index.search(query, k), queries))
+    else:
+        found = index.search_batch(queries, k)
     return [
         [[h.passage_id, h.score, h.passage.title, h.passage.section, h.passage.text] for h in hits]
-        for hits in indexes[key].search_batch(queries, k)
+        for hits in found
     ]
 
 
+def _terms(texts: Sequence[str]) -> list[list[str]]:
+    start_jvm(heap_mb=128)
+    with java_calls():
+        analyzer = java_class("io.anserini.analysis.DefaultEnglishAnalyzer").newDefaultInstance()
+        analyze = java_class("io.anserini.analysis.AnalyzerUtils").analyze
+        return [analyze(analyzer, java_string(text)).toArray() for text in texts]
+
+
 def _serve() -> None:
-    indexes: dict[str, Any] = {}
     for line in sys.stdin:
-        print(json.dumps(_answer(json.loads(line), indexes)), flush=True)
+        try:
+            answer = _answer(*json.loads(line))
+        except ToolformerError as error:
+            answer = {"error": str(error)}
+        print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":

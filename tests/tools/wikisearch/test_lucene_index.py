@@ -1,7 +1,9 @@
 """Lucene beside the index in memory: the same passages for the same queries."""
 
+import math
 import random
 import re
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.wikisearch.lucene_process import LuceneProcess
+from tools.base import ToolformerError
 from tools.wikisearch.bm25 import BM25Index, build_index
 from tools.wikisearch.corpus import ReadCounts, read_passages
 from tools.wikisearch.generated import generated_passages, generated_queries
@@ -45,7 +48,7 @@ def build(passages: Sequence[Passage], directory: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(FEW, tmp_path_factory.mktemp("few \u00e9"))
+    return build(FEW, tmp_path_factory.mktemp("few"))
 
 
 def test_passages_come_back_whole(few: Path, lucene: LuceneProcess) -> None:
@@ -68,6 +71,37 @@ def test_scores_are_those_of_the_index_in_memory(few: Path, lucene: LuceneProces
 def test_equal_scores_stand_in_the_order_of_passages(few: Path, lucene: LuceneProcess) -> None:
     (found,) = lucene.search(few, ["same"], 7)
     assert [hit.passage_id for hit in found] == [2, 3, 4, 5, 6, 7, 8]
+
+
+def test_threads_do_not_disturb_each_other(few: Path, lucene: LuceneProcess) -> None:
+    queries = ["moon", "same", "apple", "bright"] * 16
+    assert lucene.search_in_threads(few, queries, 3) == lucene.search(few, queries, 3)
+
+
+def test_parameters_can_be_changed_when_searching(few: Path, lucene: LuceneProcess) -> None:
+    # "appl" occurs 3 times in a passage of 4 terms and in no other; the mean length is 174 / 43.
+    idf = math.log(1 + (43 - 1 + 0.5) / 1.5)
+    for k1, b in ((0.9, 0.4), (2.0, 0.0), (1.2, 1.0)):
+        ((hit,),) = lucene.search(few, ["apple"], 1, k1=k1, b=b)
+        assert hit.score == pytest.approx(
+            idf * 3 / (3 + k1 * (1 - b + b * 4 / (174 / 43))), abs=1e-4
+        )
+
+
+def test_a_torn_index_is_one_clear_error(few: Path, lucene: LuceneProcess, tmp_path: Path) -> None:
+    for name, pattern in (("segments*", "no segments"), ("*.fdt", "Problem reading")):
+        torn = tmp_path / name.strip("*.")
+        shutil.copytree(few, torn)
+        for path in (torn / "lucene").glob(name):
+            path.unlink()
+        with pytest.raises(ToolformerError, match=f"Lucene cannot open it .*{pattern}") as caught:
+            lucene.search(torn, ["moon"], 1)
+        assert "\n" not in str(caught.value)
+    shutil.copytree(few, tmp_path / "mixed")
+    meta = tmp_path / "mixed" / "meta.json"
+    meta.write_text(meta.read_text().replace('"num_passages": 43', '"num_passages": 44'))
+    with pytest.raises(ToolformerError, match="its files are of different indexes"):
+        lucene.search(tmp_path / "mixed", ["moon"], 1)
 
 
 HOSTILE = [
@@ -105,15 +139,44 @@ def zipf() -> list[Passage]:
     ]
 
 
+@pytest.fixture(scope="module")
+def zipf_index(zipf: list[Passage], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(zipf, tmp_path_factory.mktemp("zipf"))
+
+
 def test_a_result_does_not_depend_on_its_batch(
-    zipf: list[Passage], tmp_path_factory: pytest.TempPathFactory, lucene: LuceneProcess
+    zipf: list[Passage], zipf_index: Path, lucene: LuceneProcess
 ) -> None:
-    index = build(zipf, tmp_path_factory.mktemp("batch"))
     queries = generated_queries(300, seed=3)
-    found = lucene.search(index, queries, 5)
-    assert [lucene.search(index, [query], 5)[0] for query in queries[:20]] == found[:20]
-    assert lucene.search(index, queries[::-1], 5, threads=4)[::-1] == found
+    found = lucene.search(zipf_index, queries, 5)
+    assert [lucene.search(zipf_index, [query], 5)[0] for query in queries[:20]] == found[:20]
+    assert lucene.search(zipf_index, queries[::-1], 5, threads=4)[::-1] == found
     check_overlap(found, build_index(zipf), queries, at_least=0.98)
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="only Linux tells what is shared")
+def test_processes_share_the_pages_of_an_index(zipf_index: Path, lucene: LuceneProcess) -> None:
+    other = LuceneProcess()
+    queries = generated_queries(50, seed=5)
+    for process in (lucene, other):
+        process.search(zipf_index, queries, 50)
+    resident, proportional = mapped_bytes(other.pid, zipf_index)
+    assert resident > 500_000
+    assert proportional < 0.6 * resident  # a page that two processes map counts half in each
+    assert other.close() == 0
+
+
+def mapped_bytes(pid: int, directory: Path) -> tuple[int, int]:
+    """Rss and Pss of what process `pid` maps of the files in `directory`."""
+    sizes = {"Rss:": 0, "Pss:": 0}
+    is_ours = False
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        name, *values = line.split()
+        if not name.endswith(":"):
+            is_ours = str(directory) in line
+        elif is_ours and name in sizes:
+            sizes[name] += int(values[0]) * 1024
+    return sizes["Rss:"], sizes["Pss:"]
 
 
 @pytest.mark.shared_data
