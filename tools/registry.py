@@ -15,6 +15,7 @@ BUILT_IN = {
     "Calculator": "tools.calculator:Calculator",
     "Calendar": "tools.calendar_date:CalendarTool",
     "WikiSearch": "tools.wikisearch.tool:WikiSearch",
+    "QA": "tools.atlas.tool:AtlasQA",
     "MT": "tools.translation.tool:MT",
 }
 

@@ -91,7 +91,7 @@ def answers(requests: Sequence[ToolResult]) -> list[str | None]:
 
 
 def test_built_in_tools_are_known_by_name() -> None:
-    assert list(BUILT_IN) == ["Calculator", "Calendar", "WikiSearch", "MT"]
+    assert list(BUILT_IN) == ["Calculator", "Calendar", "WikiSearch", "QA", "MT"]
     tool = build_tool("Calculator", factory=None, options={})
     assert (tool.name, answers(tool.run([ToolRequest(input="1 + 1")]))) == ("Calculator", ["2"])
     assert build_tool("Calendar", factory=None, options={}).name == "Calendar"

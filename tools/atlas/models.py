@@ -33,17 +33,15 @@ class UntiedT5(T5ForConditionalGeneration):  # type: ignore[no-untyped-call]
 def build_reader(config: Config) -> torch.nn.Module:
     """The reader without weights, on the meta device."""
     with torch.device("meta"):
-        model = UntiedT5(T5Config(**config))
-    model.set_attn_implementation(_ATTENTION)
+        model = UntiedT5(T5Config(**config, attn_implementation=_ATTENTION))  # type: ignore[call-arg]
     model.tie_weights()
     return model
 
 
 def build_retriever(config: Config) -> torch.nn.Module:
     """The retriever with weights that mean nothing yet."""
-    model: torch.nn.Module = BertModel(BertConfig(**config), add_pooling_layer=False)  # type: ignore[no-untyped-call]
-    model.set_attn_implementation(_ATTENTION)  # type: ignore[operator]
-    return model
+    bert_config = BertConfig(**config, attn_implementation=_ATTENTION)  # type: ignore[call-arg]
+    return BertModel(bert_config, add_pooling_layer=False)  # type: ignore[no-untyped-call]
 
 
 def load_model(
