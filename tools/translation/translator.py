@@ -103,8 +103,8 @@ class Vocabulary:
 def padded_width(num_source_tokens: int) -> int:
     """The width at which a source is translated: more than its tokens, at most 1024.
 
-    A pass without any padding would lose its mask in transformers, and be computed by another
-    kernel than the same source beside a shorter one.
+    So there always is padding. Transformers drops the mask of a pass without any, for which torch
+    may take another kernel than for the same source beside a shorter one (flash attention).
     """
     return next(width for width in _WIDTHS if width > num_source_tokens)
 
