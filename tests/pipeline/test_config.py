@@ -155,4 +155,6 @@ def test_the_papers_configuration_has_the_papers_values() -> None:
         "Calculator": (0.0, 0.5, 20, 10),
         "Calendar": (0.05, 1.0, 5, 5),
         "WikiSearch": (0.05, 1.0, 5, 5),
+        "QA": (0.05, 1.0, 5, 5),
+        "MT": (0.0, 0.5, 20, 10),
     }
