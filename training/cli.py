@@ -9,12 +9,15 @@ import typer
 from rich.console import Console
 
 from tools.base import ConfigError, ToolformerError
+from training.tool_models.command import app as tool_models
 
 app = typer.Typer(
     help="The demo model and its world; finetuning and evaluation.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+
+app.add_typer(tool_models, name="tool-models")
 
 _PROMPTS = Path("pipeline/configs/demo_prompts")
 _DEMO = Path("pipeline/demo")
