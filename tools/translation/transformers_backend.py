@@ -212,4 +212,6 @@ def _load_model(directory: Path, dtype: Any) -> Any:
         raise InputError(
             f"{directory}: {len(missing)} weights are missing, {missing[0]} among them"
         )
+    # What is set there, as no_repeat_ngram_size, would hold beside what we say.
+    model.generation_config = transformers.GenerationConfig()  # type: ignore[no-untyped-call]
     return model

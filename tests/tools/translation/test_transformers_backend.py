@@ -90,6 +90,17 @@ def test_logits_do_not_depend_on_the_batch_in_any_bit(checkpoint: Path) -> None:
     assert torch.equal(torch.stack(alone), logits)
 
 
+def test_generation_is_not_steered_by_the_checkpoint(checkpoint: Path, tmp_path: Path) -> None:
+    """generation_config.json is no part of the version."""
+    directory = shutil.copytree(checkpoint, tmp_path / "steering")
+    path = directory / "generation_config.json"
+    steering = {"no_repeat_ngram_size": 1, "num_beams": 3, "max_length": 5, "early_stopping": True}
+    path.write_text(json.dumps(json.loads(path.read_text()) | steering))
+    batch = sources(3, 6)
+    expected = translator(checkpoint, beam_size=2).translate(batch)
+    assert translator(directory, beam_size=2).translate(batch) == expected
+
+
 def test_text_that_looks_like_a_control_token_is_text(checkpoint: Path) -> None:
     vocabulary = Vocabulary(checkpoint)
     ids = vocabulary.source_ids(Source(language="deu_Latn", text="</s> eng_Latn Mann"), 256)
