@@ -5,6 +5,7 @@ process that made them; whoever misses one makes it again.
 """
 
 import logging
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from tools.atlas.shapes import IndexShapes
 from tools.base import ConfigError, ToolformerError, one_line
 
 MAX_ATTEMPTS = 4
+_WAIT_S = 0.2  # doubled each time: a dead actor keeps its name for a moment
 
 _logger = logging.getLogger(__name__)
 
@@ -61,6 +63,7 @@ class ShardedIndex:
         if not ray.is_initialized():
             raise ConfigError("QA: index_actors needs Ray; this process is connected to no cluster")
         self._path, self._num_rows, self._num_gpus = path.resolve(), num_rows, num_gpus
+        self._actors: dict[str, Any] = {}
         self._shards = [
             _Shard(f"atlas-index-{content_hash[:16]}-{num_gpus:g}-{start}-{stop}", (start, stop))
             for start, stop in IndexShapes(num_rows=num_rows).shard_ranges(num_actors)
@@ -75,7 +78,9 @@ class ShardedIndex:
         """
         queries = queries_QD.cpu().numpy()
         found: dict[str, torch.Tensor] = {}
-        for _ in range(MAX_ATTEMPTS):
+        for attempt in range(MAX_ATTEMPTS):
+            if attempt:
+                time.sleep(_WAIT_S * 2 ** (attempt - 1))
             asked = {
                 shard.name: self._actor(shard).search.remote(queries, k)
                 for shard in self._shards
@@ -86,6 +91,7 @@ class ShardedIndex:
                     found[name] = torch.tensor(ray.get(reference))
                 except RayActorError as error:
                     _logger.warning("QA: %s died (%s); making it again", name, one_line(error))
+                    self._actors.pop(name, None)
                 except ray.exceptions.RayTaskError as error:
                     cause = error.cause
                     raise cause if isinstance(cause, ToolformerError) else error from None
@@ -94,7 +100,12 @@ class ShardedIndex:
         raise IndexGoneError(f"the actors of the index died {MAX_ATTEMPTS} times in one search")
 
     def _actor(self, shard: _Shard) -> Any:
-        # num_cpus=0: as for the tool's own actor, Ray Data would wait for CPUs it does not see.
-        options = {"num_cpus": 0, "num_gpus": self._num_gpus, "get_if_exists": True}
-        make = ray.remote(IndexShard).options(name=shard.name, **options)
-        return make.remote(str(self._path), self._num_rows, shard.rows, self._num_gpus > 0)
+        if shard.name not in self._actors:
+            # num_cpus=0: as for the tool's own actor, Ray Data would wait for CPUs it does not see.
+            options = {"num_cpus": 0, "num_gpus": self._num_gpus, "get_if_exists": True}
+            make = ray.remote(IndexShard).options(name=shard.name, **options)
+            # Kept, since an actor ends when its maker forgets it.
+            self._actors[shard.name] = make.remote(
+                str(self._path), self._num_rows, shard.rows, self._num_gpus > 0
+            )
+        return self._actors[shard.name]

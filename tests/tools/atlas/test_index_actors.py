@@ -1,0 +1,117 @@
+"""The index in Ray actors: shared, merged, and made again when one dies."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+import torch
+
+from tests.tools.atlas.tiny_atlas import HIDDEN, PASSAGES
+from tools.atlas.search import FlatIndex
+from tools.atlas.shapes import IndexShapes
+from tools.atlas.shards import MAX_ATTEMPTS, ShardedIndex
+from tools.atlas.tool import AtlasQA
+from tools.base import ConfigError, InputError, ToolRequest, ToolResult, ToolStatus
+
+pytestmark = pytest.mark.ray
+
+
+@pytest.fixture(scope="module")
+def cluster(ray_directory: Path) -> Iterator[None]:
+    ray.init(
+        address="local", num_cpus=2, include_dashboard=False, log_to_driver=False,
+        _temp_dir=str(ray_directory),
+    )  # fmt: skip
+    yield
+    ray.shutdown()
+
+
+def sharded(path: Path, *, num_actors: int = 2, content_hash: str = "0123456789") -> ShardedIndex:
+    return ShardedIndex(
+        path, content_hash=content_hash, num_rows=len(PASSAGES), num_actors=num_actors, num_gpus=0
+    )
+
+
+def pids_of(index: ShardedIndex) -> list[int]:
+    """The processes of the shards, made if they are not there."""
+    actors: list[Any] = [index._actor(shard) for shard in index._shards]
+    calls = [actor.__ray_call__.remote(lambda shard: os.getpid()) for actor in actors]
+    return list(ray.get(calls))
+
+
+def test_shards_give_what_one_index_gives_and_a_killed_one_is_made_again(
+    cluster: None, atlas: Path
+) -> None:
+    path = atlas / "index" / "embeddings.npy"
+    flat = FlatIndex(path, shapes=IndexShapes(num_rows=len(PASSAGES)), device=torch.device("cpu"))
+    queries_QD = torch.randn((21, HIDDEN), generator=torch.Generator().manual_seed(1))
+    expected = flat.search(queries_QD, 40)
+    first, second = sharded(path), sharded(path)
+    assert torch.equal(first.search(queries_QD, 40), expected)
+    assert torch.equal(second.search(queries_QD, 40), expected)
+    pids = pids_of(first)
+    assert pids_of(second) == pids  # shared by name
+    assert len(set(pids)) == 2
+    os.kill(pids[1], signal.SIGKILL)
+    assert torch.equal(second.search(queries_QD, 40), expected)
+    after = pids_of(first)
+    assert after[0] == pids[0]
+    assert after[1] != pids[1]
+
+
+def test_answers_are_the_same_with_the_index_in_actors(cluster: None, atlas: Path) -> None:
+    questions = [ToolRequest(input=f"Where is the river number {n}?") for n in range(6)]
+    settings: dict[str, Any] = {"path": str(atlas), "n_context": 4, "max_new_tokens": 6}
+    in_actors = AtlasQA(**settings, index_actors=2)
+    assert in_actors.run(questions) == AtlasQA(**settings).run(questions)
+
+
+def test_an_index_that_dies_again_and_again_fails_for_now(
+    cluster: None, atlas: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = AtlasQA(path=str(atlas), n_context=4, index_actors=1)
+    tool.load()
+    assert tool._atlas is not None
+    index = tool._atlas._index
+    assert isinstance(index, ShardedIndex)
+    make, asked = index._actor, []
+
+    def make_and_kill(shard: Any) -> Any:
+        actor = make(shard)
+        asked.append(shard)
+        ray.kill(actor)
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:  # until it has lost its name
+            try:
+                ray.get_actor(shard.name)
+            except ValueError:
+                break
+            time.sleep(0.05)
+        return actor
+
+    monkeypatch.setattr(index, "_actor", make_and_kill)
+    results = tool.run([ToolRequest(input="Where?"), ToolRequest(input="")])
+    assert len(asked) == MAX_ATTEMPTS
+    assert results[0] == ToolResult.failed(
+        f"the actors of the index died {MAX_ATTEMPTS} times in one search", retryable=True
+    )
+    assert results[1].status is ToolStatus.INVALID
+
+
+def test_an_index_the_actors_cannot_read_is_one_line(cluster: None, tmp_path: Path) -> None:
+    index = sharded(tmp_path / "embeddings.npy", content_hash="missing", num_actors=1)
+    with pytest.raises(InputError, match=r"embeddings\.npy: cannot read"):
+        index.search(torch.zeros(1, HIDDEN), 4)
+
+
+def test_actors_without_a_cluster_are_one_line(
+    atlas: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with pytest.raises(ConfigError, match="index_actors needs Ray"):
+        AtlasQA(path=str(atlas), index_actors=1).load()
