@@ -59,13 +59,21 @@ class LuceneIndex:
 
     def _search_batch(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         # In a function of its own: every reference to Java is gone when the thread lets go of it.
+        texts = [self._first_terms(clean_query(query)) for query in queries]
+        if self._threads == 1 or len(texts) == 1:  # Anserini starts and ends threads for a batch
+            found = [self._searcher.search(text, k) for text in texts]
+        else:
+            found = self._search_in_threads(texts, k)
+        return [[_hit(document) for document in documents] for documents in found]
+
+    def _search_in_threads(self, texts: Sequence[Any], k: int) -> list[Any]:
         array_list = java_class("java.util.ArrayList")
-        java_queries, keys = array_list(), array_list()
-        for number, query in enumerate(queries):
-            java_queries.add(self._first_terms(clean_query(query)))
+        queries, keys = array_list(), array_list()
+        for number, text in enumerate(texts):
+            queries.add(text)
             keys.add(str(number))
-        found = self._searcher.batch_search(java_queries, keys, k, self._threads)
-        return [[_hit(document) for document in found.get(key)] for key in keys.toArray()]
+        found = self._searcher.batch_search(queries, keys, k, self._threads)
+        return [found.get(str(number)) for number in range(len(texts))]
 
     def _first_terms(self, query: str) -> Any:
         """`query` as Java's, up to the end of its 64th term: Lucene refuses more than 1024."""

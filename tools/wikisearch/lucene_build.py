@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from tools.base import ToolformerError, one_line
@@ -16,7 +16,8 @@ from tools.wikisearch.saved import LUCENE, IndexMeta, write_directory
 from tools.wikisearch.shards import NUM_SHARDS, CutPassages
 
 HEAP_MB = 2048
-_INDEXED = re.compile(r"([\d,]+) documents indexed")
+_NUM_INDEXED = re.compile(r"([\d,]+) documents indexed")
+_NUM_WHOLE = re.compile(r"; (\d+) documents; ")
 # Linux ends the program with the command that started it, even when that is killed outright.
 _WITH_ITS_PARENT = (
     "import ctypes, os, signal, sys\n"
@@ -71,7 +72,7 @@ def index_passages(
 def _index(
     shards: Path, index: Path, num_passages: int, heap_mb: int, on_indexed: Callable[[int], None]
 ) -> str:
-    """Run Anserini's IndexCollection over the shards; why it failed, or nothing."""
+    """Run Anserini's IndexCollection over the shards and check; why it failed, or nothing."""
     program = [
         *java_command(heap_mb),
         "io.anserini.index.IndexCollection",
@@ -80,18 +81,25 @@ def _index(
         *("-threads", str(min(NUM_SHARDS, os.cpu_count() or 1))),
         *("-memoryBuffer", str(heap_mb // 4)),
     ]
-    num_indexed, complaint, exit_code = _run(program, on_indexed)
-    if exit_code == 0 and num_indexed == num_passages:
-        return ""
-    return (
-        f"Lucene indexed {num_indexed:,} of {num_passages:,} passages and ended with code "
-        f"{exit_code}{': ' if complaint else ''}{complaint}"
-    )
+    num_indexed, failure = _run(program, _NUM_INDEXED, on_indexed)
+    if failure or num_indexed != num_passages:
+        return f"Lucene indexed {num_indexed:,} of {num_passages:,} passages: {failure}"
+    # Where a file could not grow, Anserini has been seen to end as if nothing had happened.
+    check = [*java_command(heap_mb), "org.apache.lucene.index.CheckIndex", "-fast", str(index)]
+    num_whole, failure = _run(check, _NUM_WHOLE, lambda num_passages: None)
+    if failure or num_whole != num_passages:
+        return (
+            f"Lucene wrote {num_whole:,} of {num_passages:,} passages whole (is there room on the "
+            f"disk?): {failure}"
+        )
+    return ""
 
 
-def _run(program: list[str], on_indexed: Callable[[int], None]) -> tuple[int, str, int]:
-    """The number of documents indexed, what the program said went wrong, and its exit code."""
-    num_indexed, last_lines = 0, deque[str](maxlen=50)
+def _run(
+    program: list[str], count: re.Pattern[str], on_count: Callable[[int], None]
+) -> tuple[int, str]:
+    """The last `count` the program printed, and what went wrong, if it did not end well."""
+    number, complaints = 0, deque[str](maxlen=50)
     with subprocess.Popen(
         [sys.executable, "-c", _WITH_ITS_PARENT, *program],
         stdin=subprocess.DEVNULL,
@@ -104,16 +112,16 @@ def _run(program: list[str], on_indexed: Callable[[int], None]) -> tuple[int, st
         try:
             assert process.stdout is not None
             for line in process.stdout:
-                last_lines.append(line.strip())
-                if found := _INDEXED.search(line):
-                    num_indexed = int(found[1].replace(",", ""))
-                    on_indexed(num_indexed)
+                if "Exception" in line or "Error" in line:
+                    complaints.append(line.strip()[:300])
+                if found := count.search(line):
+                    number = int(found[1].replace(",", ""))
+                    on_count(number)
         except BaseException:
             process.kill()
             raise
-    return num_indexed, _complaint(last_lines), process.returncode
-
-
-def _complaint(lines: Iterable[str]) -> str:
-    complaints = [line for line in lines if "Exception" in line or "Error" in line]
-    return complaints[0][:300] if complaints else ""
+    if process.returncode == 0:
+        return number, ""
+    of_files = [line for line in complaints if "IOException" in line]
+    reason = (of_files or list(complaints) or [""])[0]
+    return number, f"{reason} (exit code {process.returncode})".strip()
