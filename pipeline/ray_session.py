@@ -33,6 +33,8 @@ def ray_session(address: str | None, *, dashboard: bool) -> Iterator[str]:
     logging.getLogger("ray.data").setLevel(logging.CRITICAL)
     # Ray's own processes write to its log directory; the terminal is for our progress.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    # Where several actors fail, one error is shown; Ray would print those nobody waits for.
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     with _standard_error_closed():
         context = _start(dashboard) if address is None else _join(address)
     try:

@@ -174,6 +174,17 @@ def test_torn_weights_are_named_and_whole_ones_begin_the_run(
     assert "in 1 units" in annotate(config, tmp_path / "run", ray_directory).stdout
 
 
+def test_tools_that_cannot_load_are_one_line_however_many_try(
+    tmp_path: Path, ray_directory: Path
+) -> None:
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text("no page\n")
+    options = {"actors": 2, "options": {"corpus": str(corpus)}}
+    config = demo_config(tmp_path, 4, **SMALL | {"tools": {"WikiSearch": options}})
+    line = the_error(annotate(config, tmp_path / "run", ray_directory, check=False))
+    assert line.startswith(f"{corpus}: no passage in 1 lines (bad_json 1); expected ")
+
+
 def test_a_full_disk_stops_the_run_and_room_continues_it(
     small_disk: Path, tmp_path: Path, ray_directory: Path
 ) -> None:
