@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tools.base import InputError
-from tools.wikisearch.corpus import ReadCounts, read_passages
+from tools.wikisearch.corpus import ReadCounts, estimate_num_passages, read_passages
 from tools.wikisearch.passages import Passage
 
 TEXT = "The tilde is a small wavy mark."
@@ -97,3 +97,19 @@ def test_a_missing_file_and_a_directory_are_input_errors(tmp_path: Path) -> None
         read(tmp_path / "nothing")
     with pytest.raises(InputError, match="cannot read: Is a directory"):
         read(tmp_path)
+
+
+def test_the_number_of_passages_is_estimated_from_the_first_lines(tmp_path: Path) -> None:
+    page = kilt_line(
+        "T", f"{'word ' * 40}end.", "Section::::A.", "One two three four five."
+    ).decode()
+    small, large, packed = tmp_path / "small", tmp_path / "large", tmp_path / "packed"
+    small.write_text(page + "{torn\n")
+    large.write_text(page * 5000)
+    packed.write_bytes(gzip.compress(large.read_bytes()))
+    assert estimate_num_passages([small]) == 2
+    assert estimate_num_passages([large]) == pytest.approx(10_000, rel=0.05)
+    assert estimate_num_passages([large, small]) == estimate_num_passages([large]) + 2
+    assert estimate_num_passages([packed]) > 0
+    with pytest.raises(InputError, match="cannot read"):
+        estimate_num_passages([tmp_path / "missing"])
