@@ -13,8 +13,12 @@ demo: $(INSTALLED)
 	$(BIN)/python -m pipeline build runs/demo
 	$(BIN)/python -m pipeline report runs/demo
 
+# Two processes of tests; threads of torch that wait must not spin beside each other.
+test: export OMP_NUM_THREADS = 1
+test: export OMP_WAIT_POLICY = PASSIVE
+test: export GOMP_SPINCOUNT = 0
 test: check
-	$(BIN)/python -m pytest --durations=15
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .
