@@ -16,10 +16,11 @@ from ray.exceptions import RayActorError
 from tools.atlas.options import IndexGoneError
 from tools.atlas.search import FlatIndex, merge
 from tools.atlas.shapes import IndexShapes
-from tools.base import ConfigError, ToolformerError, one_line
+from tools.base import ConfigError, ToolformerError
 
 MAX_ATTEMPTS = 4
-_WAIT_S = 0.2  # doubled each time: a dead actor keeps its name for a moment
+_NAME_FREED_S = 60.0  # a dead actor keeps its name for a moment, on a busy machine for seconds
+_POLL_S = 0.1
 
 _logger = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ class ShardedIndex:
             raise ConfigError("QA: index_actors needs Ray; this process is connected to no cluster")
         self._path, self._num_rows, self._num_gpus = path.resolve(), num_rows, num_gpus
         self._actors: dict[str, Any] = {}
+        self._dead: set[Any] = set()
         self._shards = [
             _Shard(f"atlas-index-{content_hash[:16]}-{num_gpus:g}-{start}-{stop}", (start, stop))
             for start, stop in IndexShapes(num_rows=num_rows).shard_ranges(num_actors)
@@ -78,9 +80,7 @@ class ShardedIndex:
         """
         queries = queries_QD.cpu().numpy()
         found: dict[str, torch.Tensor] = {}
-        for attempt in range(MAX_ATTEMPTS):
-            if attempt:
-                time.sleep(_WAIT_S * 2 ** (attempt - 1))
+        for _ in range(MAX_ATTEMPTS):
             asked = {
                 shard.name: self._actor(shard).search.remote(queries, k)
                 for shard in self._shards
@@ -90,8 +90,8 @@ class ShardedIndex:
                 try:
                     found[name] = torch.tensor(ray.get(reference))
                 except RayActorError as error:
-                    _logger.warning("QA: %s died (%s); making it again", name, one_line(error))
-                    self._actors.pop(name, None)
+                    _logger.warning("QA: %s: %s; making it again", name, type(error).__name__)
+                    self._forget(name)
                 except ray.exceptions.RayTaskError as error:
                     cause = error.cause
                     raise cause if isinstance(cause, ToolformerError) else error from None
@@ -100,12 +100,25 @@ class ShardedIndex:
         raise IndexGoneError(f"the actors of the index died {MAX_ATTEMPTS} times in one search")
 
     def _actor(self, shard: _Shard) -> Any:
+        # Kept, since an actor ends when its maker forgets it.
         if shard.name not in self._actors:
-            # num_cpus=0: as for the tool's own actor, Ray Data would wait for CPUs it does not see.
-            options = {"num_cpus": 0, "num_gpus": self._num_gpus, "get_if_exists": True}
-            make = ray.remote(IndexShard).options(name=shard.name, **options)
-            # Kept, since an actor ends when its maker forgets it.
-            self._actors[shard.name] = make.remote(
-                str(self._path), self._num_rows, shard.rows, self._num_gpus > 0
-            )
+            self._actors[shard.name] = self._find_or_make(shard)
         return self._actors[shard.name]
+
+    def _forget(self, name: str) -> None:
+        dead = self._actors.pop(name)
+        self._dead.add(dead)
+        # Killing the dead has Ray forget its name here: a process remembers the names it asked for.
+        ray.kill(dead)
+
+    def _find_or_make(self, shard: _Shard) -> Any:
+        # num_cpus=0: as for the tool's own actor, Ray Data would wait for CPUs it does not see.
+        options = {"num_cpus": 0, "num_gpus": self._num_gpus, "get_if_exists": True}
+        make = ray.remote(IndexShard).options(name=shard.name, **options)
+        deadline = time.monotonic() + _NAME_FREED_S
+        while time.monotonic() < deadline:
+            actor = make.remote(str(self._path), self._num_rows, shard.rows, self._num_gpus > 0)
+            if actor not in self._dead:
+                return actor
+            time.sleep(_POLL_S)
+        raise IndexGoneError(f"{shard.name} died, and still has its name after {_NAME_FREED_S} s")

@@ -23,7 +23,7 @@ from tests.tools.atlas.tiny_atlas import (
 from tools.atlas.convert import convert_atlas
 from tools.atlas.models import build_reader, load_model
 from tools.atlas.saved import FILES, hash_all, hash_file, open_meta
-from tools.base import ConfigError, InputError
+from tools.base import ConfigError, InputError, OutputError
 from tools.cli import main
 
 
@@ -233,6 +233,22 @@ def damage_files(damage: str, files: Published) -> None:
                 stream.writelines(f"word{number}\n" for number in range(128))
         case "no index":
             shutil.rmtree(files.index)
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(files: Published, small_disk: Path) -> None:
+    with pytest.raises(OutputError, match=r"out: cannot write: No space left on device"):
+        convert(files, small_disk / "out")
+    assert not list(small_disk.iterdir())
+
+
+def test_what_a_killed_command_left_is_replaced(
+    files: Published, atlas: Path, tmp_path: Path
+) -> None:
+    (tmp_path / ".out.partial" / "reader").mkdir(parents=True)
+    (tmp_path / ".out.partial" / "reader" / "model.safetensors").write_bytes(b"torn")
+    convert(files, tmp_path / "out")
+    assert open_meta(tmp_path / "out") == open_meta(atlas)
+    assert {path.name for path in tmp_path.iterdir()} == {"in", "out"}
 
 
 def test_the_command_converts_and_says_what_it_wrote(

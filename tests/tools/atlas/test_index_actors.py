@@ -59,7 +59,9 @@ def test_shards_give_what_one_index_gives_and_a_killed_one_is_made_again(
     assert len(set(pids)) == 2
     os.kill(pids[1], signal.SIGKILL)
     assert torch.equal(second.search(queries_QD, 40), expected)
+    assert torch.equal(first.search(queries_QD, 40), expected)  # finds what the second made
     after = pids_of(first)
+    assert pids_of(second) == after
     assert after[0] == pids[0]
     assert after[1] != pids[1]
 
