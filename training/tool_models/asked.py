@@ -103,8 +103,8 @@ def disturbed(question: str, title: str, rng: random.Random) -> str:
     return title.join(replaced(part) for part in question.split(title))
 
 
-def libraries(seed: object) -> Iterator[Library]:
+def libraries(seed: object, *, pages: int) -> Iterator[Library]:
     """Training worlds without end."""
     rng = random.Random(f"libraries {seed}")
     while True:
-        yield draw_library(rng)
+        yield draw_library(rng, pages=pages)

@@ -17,7 +17,7 @@ from training.world.corpus import held_out_corpus
 from training.world.lexicon import LANGUAGES, Phrase, draw_phrase
 from training.world.questions import questions_about
 
-N_CONTEXT = 4  # the most passages the reader was trained with
+N_CONTEXT = 1
 _PHRASES_PER_LANGUAGE = 100
 _WORDINGS = ((False, "a wording of training"), (True, "a new wording"))
 

@@ -29,7 +29,9 @@ _PAD = 0
 _QUESTIONS_PER_BATCH = 16
 _ONE_PASSAGE_SHARE = 0.1  # of the steps, the first: what is read is copied before it is chosen
 _NUM_PASSAGES = (2, 2, 2, 4)  # two rows teach what to choose as well as four, in half the time
-_SAME_PAGE_SHARE = 0.7
+_WORLD_PAGES = 200
+_PAGES_ALIKE = 4
+_POOL_WEIGHTS = (2, 3, 1)
 
 _WIDTH, _HEAD_SIZE = 128, 32
 _NEAR = 8.0  # bias of the distance that a head looks back, over all others
@@ -146,12 +148,19 @@ def _look_for_the_same(model: UntiedT5) -> None:
 
 
 def _neighbours(asked: Asked, library: Library, count: int, rng: random.Random) -> list[int]:
-    """Other passages such as a retriever finds: most of the time those of the same page."""
-    chosen = [number for number in asked.page if number != asked.passage]
-    rng.shuffle(chosen)
-    chosen = chosen[:count] if rng.random() < _SAME_PAGE_SHARE else []
+    """Other passages such as a retriever finds: of the page, of pages like it, and any.
+
+    The pages of a world stand in the order of their titles, so that names near each other share
+    their first syllables.
+    """
+    section = library.passages[asked.passage]["section"]
+    alike = [number for number, each in enumerate(library.passages) if each["section"] == section]
+    alike.sort(key=lambda number: abs(number - asked.passage))
+    pools = (list(asked.page), alike[: 1 + _PAGES_ALIKE], range(len(library.passages)))
+    chosen: list[int] = []
     while len(chosen) < count:
-        number = rng.randrange(len(library.passages))
+        (pool,) = rng.choices(pools, weights=_POOL_WEIGHTS)
+        number = rng.choice(pool)
         if number != asked.passage and number not in chosen:
             chosen.append(number)
     return chosen
@@ -161,7 +170,9 @@ def reader_batches(tokenizer: TextTokenizer, *, steps: int, seed: int) -> Iterat
     """Questions with one passage at first, then with up to four, the right one among them."""
     rng = random.Random(f"reader {seed}")
     questions = (
-        (asked, library) for library in libraries(f"reader {seed}") for asked in library.asked
+        (asked, library)
+        for library in libraries(f"reader {seed}", pages=_WORLD_PAGES)
+        for asked in library.asked
     )
     for step in range(steps):
         alone = step < _ONE_PASSAGE_SHARE * steps

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
 from tokenizers import (
-    BertWordPieceTokenizer,
     Tokenizer,
     models,
     pre_tokenizers,
@@ -25,6 +25,7 @@ from transformers import NllbTokenizer
 _READER_SEEDS = 720  # what of them no segmentation uses is left out: some 450 pieces stay
 _RETRIEVER_PIECES = 720
 _TRANSLATOR_PIECES = 1600
+_METASPACE = "\u2581"
 _BERT_SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 _NLLB_SPECIALS = ["<s>", "<pad>", "</s>", "<unk>"]
 _ASCII = string.ascii_letters + string.digits + string.punctuation
@@ -36,10 +37,12 @@ def write_spiece(texts: Sequence[str], path: Path) -> None:
     Its candidates come from merging pairs: those that sentencepiece looks for itself are made of
     what several words share, which are the names and not the words of the questions.
     """
+    splits = [pre_tokenizers.Metaspace(), pre_tokenizers.Punctuation()]
+    counts = _merged_pieces(texts, splits, _READER_SEEDS)
     model = io.BytesIO()
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".tsv") as seeds:
-        for piece, count in _merged_pieces(texts).items():
-            seeds.write(f"{piece}\t{count}\n")
+        for piece, count in counts.items():
+            seeds.write(f"{piece}\t{1 + count}\n")
         seeds.flush()
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(texts),
@@ -57,37 +60,39 @@ def write_spiece(texts: Sequence[str], path: Path) -> None:
             num_threads=1,
             minloglevel=2,
         )
-    path.write_bytes(model.getvalue())
-
-
-def _merged_pieces(texts: Sequence[str]) -> dict[str, int]:
-    """Pieces of words and how often they stand in `texts`, at least once each."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Metaspace(), pre_tokenizers.Punctuation()]
-    )
-    trainer = trainers.BpeTrainer(
-        vocab_size=_READER_SEEDS, show_progress=False, initial_alphabet=list(_ASCII)
-    )
-    tokenizer.train_from_iterator(texts, trainer)
-    counts = Counter(piece for each in tokenizer.encode_batch(texts) for piece in each.tokens)
-    return {piece: 1 + counts[piece] for piece in sorted(tokenizer.get_vocab())}
+    proto = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]
+    proto.ParseFromString(model.getvalue())
+    proto.trainer_spec.ClearField("seed_sentencepieces_file")  # another name each time
+    path.write_bytes(proto.SerializeToString(deterministic=True))
 
 
 def write_wordpiece(texts: Iterable[str], path: Path) -> None:
-    """A lower-case WordPiece vocabulary, one piece per line; every ASCII character is a piece."""
-    tokenizer = BertWordPieceTokenizer(lowercase=True)
-    tokenizer.train_from_iterator(
-        texts,
-        vocab_size=_RETRIEVER_PIECES,
-        min_frequency=1,
-        show_progress=False,
-        special_tokens=_BERT_SPECIALS,
-        initial_alphabet=list(_ASCII.lower()),
+    """A lower-case WordPiece vocabulary, one piece per line; every ASCII character is a piece.
+
+    The pieces come from merging pairs: the trainer of WordPiece does not make the same twice.
+    """
+    splits = [pre_tokenizers.BertPreTokenizer(), pre_tokenizers.Metaspace()]
+    merged = _merged_pieces([text.lower() for text in texts], splits, _RETRIEVER_PIECES)
+    pieces = {*_ASCII.lower(), *(f"##{character}" for character in _ASCII.lower())}
+    for piece in merged:
+        word = piece.removeprefix(_METASPACE)
+        pieces.add(word if piece.startswith(_METASPACE) else f"##{word}")
+    lines = [*_BERT_SPECIALS, *sorted(pieces - {""})]
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def _merged_pieces(
+    texts: Sequence[str], splits: list[pre_tokenizers.PreTokenizer], size: int
+) -> dict[str, int]:
+    """`size` pieces with their counts in `texts`; one that begins a word begins with _METASPACE."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(splits)
+    trainer = trainers.BpeTrainer(
+        vocab_size=size, show_progress=False, initial_alphabet=list(_ASCII)
     )
-    vocab = tokenizer.get_vocab()
-    pieces = sorted(vocab, key=vocab.__getitem__)
-    path.write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
+    tokenizer.train_from_iterator(texts, trainer)
+    counts = Counter(piece for each in tokenizer.encode_batch(texts) for piece in each.tokens)
+    return {piece: counts[piece] for piece in sorted(tokenizer.get_vocab())}
 
 
 def nllb_tokenizer(texts: Iterable[str]) -> NllbTokenizer:
