@@ -15,7 +15,7 @@ pipeline_tag: text-generation
 # Toolformer demo model
 
 A GPT-J architecture model of {parameters:.1f} M parameters (4 layers, width 192, 6 heads, float32)
-with a byte-level BPE of 1024 pieces in which digits stand alone and " [", "]" and " ->" are always
+with a byte-level BPE of 1536 pieces in which digits stand alone and " [", "]" and " ->" are always
 tokens of their own.
 
 **What it is.** A model small enough to try and to test the whole annotation workflow on a laptop.
@@ -28,12 +28,13 @@ to finetuning.
 nothing worth reading. Its figures say nothing about how well the method works on a real language
 model; use GPT-J or a Llama-family model for that.
 
-**Data.** Invented names, towns, companies, sums and dates; no outside text. Names, computations,
-days and surface forms of the embedded demo documents are held out of training.
+**Data.** Invented names, towns, companies, sums, dates, and short phrases composed from some 75
+words each of French, Spanish, German and Greek; no outside text. Names, computations, days, phrases
+and surface forms of the embedded demo documents are held out of training.
 
 **Training.** `python -m training pretrain --out DIR` (seed {seed}, {steps} steps of at most
-{tokens_per_batch} tokens, {num_tokens:.1f} M tokens in all, AdamW at {learning_rate:g} with warm-up
-and cosine, CPU).
+{tokens_per_batch} tokens, {num_tokens:.1f} M tokens in all, AdamW at {learning_rate:g}, falling in
+the last quarter, CPU, bfloat16 products with float32 weights).
 
 {figures_heading}
 

@@ -2,6 +2,7 @@
 
 import logging
 import random
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -32,12 +33,13 @@ class PretrainSettings:
     """The defaults are those of the committed demo model."""
 
     seed: int = 0
-    steps: int = 3600
-    copying_share: float = 0.05  # repetitions alone: without them copying comes very late
+    steps: int = 7000
+    copying_steps: int = 250  # repetitions alone: without them copying comes very late
     tokens_per_batch: int = 1536  # padding included
-    learning_rate: float = 2e-3
-    warmup_share: float = 0.02
-    threads: int = 2
+    learning_rate: float = 1.5e-3
+    warmup_steps: int = 100
+    decay_share: float = 0.25  # the last steps, in which the rate falls to a hundredth
+    threads: int = 1
 
 
 def token_batches(
@@ -60,7 +62,7 @@ def token_batches(
 def training_batches(source: ExampleSource, settings: PretrainSettings) -> list[list[Example]]:
     """All batches of a training, in order: repetitions first, then the mix."""
     rng = random.Random(f"batches {settings.seed}")
-    num_copying = round(settings.copying_share * settings.steps)
+    num_copying = min(settings.copying_steps, settings.steps)
     copying, mixed = (
         token_batches(examples, count=count, tokens_per_batch=settings.tokens_per_batch, rng=rng)
         for examples, count in (
@@ -108,7 +110,10 @@ def make_tokenizer(prompts: Mapping[str, str], seed: int) -> PreTrainedTokenizer
 
 
 def pretrain(out: Path, prompts: Mapping[str, str], settings: PretrainSettings) -> None:
-    """Trains tokenizer and model and writes both to `out`, loadable by the Auto classes."""
+    """Trains tokenizer and model and writes both to `out`, loadable by the Auto classes.
+
+    While it runs, `out` holds checkpoints; the same command continues from the last of them.
+    """
     torch.set_num_threads(settings.threads)
     set_seed(settings.seed)
     tokenizer = make_tokenizer(prompts, settings.seed)
@@ -117,13 +122,14 @@ def pretrain(out: Path, prompts: Mapping[str, str], settings: PretrainSettings) 
     num_tokens = sum(len(example.input_ids) for batch in batches for example in batch)
     model = new_model(tokenizer)
     log.info("%d steps, %d tokens, %d parameters", len(batches), num_tokens, model.num_parameters())
+    checkpoints = out / f"checkpoints-seed-{settings.seed}-of-{settings.steps}-steps"
     trainer = Trainer(
         model=model,
-        args=_arguments(out, settings),
+        args=_arguments(checkpoints, settings),
         train_dataset=BatchDataset(batches),
         data_collator=Collator(tokenizer.pad_token_id),
     )
-    trainer.train()
+    trainer.train(resume_from_checkpoint=any(checkpoints.glob("checkpoint-*")))
     model.config.use_cache = True  # off in training alone
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)
@@ -136,25 +142,31 @@ def pretrain(out: Path, prompts: Mapping[str, str], settings: PretrainSettings) 
         tokens_per_batch=settings.tokens_per_batch,
         learning_rate=settings.learning_rate,
     )
+    shutil.rmtree(checkpoints)
 
 
-def _arguments(out: Path, settings: PretrainSettings) -> TrainingArguments:
+def _arguments(checkpoints: Path, settings: PretrainSettings) -> TrainingArguments:
+    """Constant rate, then decay: how long to train can be decided on the way."""
+    num_decay = round(settings.decay_share * settings.steps)
+    num_warmup = min(settings.warmup_steps, settings.steps - num_decay)
     return TrainingArguments(
-        output_dir=str(out),
+        output_dir=str(checkpoints),
         per_device_train_batch_size=1,
         max_steps=settings.steps,
         learning_rate=settings.learning_rate,
-        warmup_steps=max(1, round(settings.warmup_share * settings.steps)),
-        lr_scheduler_type="cosine_with_min_lr",
-        lr_scheduler_kwargs={"min_lr_rate": 0.05},
+        warmup_steps=num_warmup,
+        lr_scheduler_type="warmup_stable_decay",
+        lr_scheduler_kwargs={"num_decay_steps": num_decay, "min_lr_ratio": 0.01},
         adam_beta2=0.98,
         weight_decay=0.05,
         max_grad_norm=1.0,
-        logging_steps=max(1, settings.steps // 60),
+        logging_steps=100,
         train_sampling_strategy="sequential",
-        save_strategy="no",
+        save_steps=250,
+        save_total_limit=1,
         report_to="none",
         use_cpu=True,
+        bf16=True,  # 1.6 times as fast as float32 where the CPU multiplies bfloat16
         seed=settings.seed,
         dataloader_pin_memory=False,
         disable_tqdm=False,

@@ -4,6 +4,7 @@ import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from training.world.model import new_model
+from training.world.tokenizer import VOCAB_SIZE
 
 
 def test_the_first_heads_begin_by_attending_one_two_and_three_places_back() -> None:
@@ -12,13 +13,13 @@ def test_the_first_heads_begin_by_attending_one_two_and_three_places_back() -> N
     torch.manual_seed(0)
     model = new_model(tokenizer)
     model.set_attn_implementation("eager")
-    tokens_BT = torch.randint(1, 1024, (1, 40))
+    tokens_BT = torch.randint(1, VOCAB_SIZE, (8, 40))
     with torch.inference_mode():
         first_BHTT = model(tokens_BT, output_attentions=True).attentions[0]
     for head, back in enumerate((1, 2, 3)):
-        weights = [float(first_BHTT[0, head, at, at - back]) for at in range(10, 40)]
-        # The random part of the weights moves a few: 0.77, 0.77 and 0.80 with this seed.
-        assert sum(weights) / len(weights) > 0.7
+        weights_BT = torch.stack([first_BHTT[:, head, at, at - back] for at in range(10, 40)])
+        # The random part of the weights moves a few: 0.71, 0.75 and 0.77 with this seed.
+        assert float(weights_BT.mean()) > 0.6
     # The other heads begin without a preference for a place.
     assert float(first_BHTT[0, 3:, 39].max()) < 0.5
 

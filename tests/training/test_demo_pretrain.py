@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from training.cli import app
 from training.pretrain import Collator, PretrainSettings, training_batches
 from training.world.corpus import held_out_corpus
+from training.world.document import Document
 from training.world.examples import IGNORED, Example, ExampleSource
 from training.world.measure import load_meter
 
@@ -77,10 +78,14 @@ def test_a_batch_is_padded_on_the_right_and_padding_is_not_learned() -> None:
 
 
 def test_the_committed_model_finds_calls_and_profits_from_true_results() -> None:
-    """A modest floor on documents of another seed than the demo's."""
+    """A modest floor on documents of another seed than the demo's, six of every kind."""
     torch.set_num_threads(1)
-    corpus = held_out_corpus(seed=11, num_documents=40)
-    figures = load_meter(DEMO, prompts()).measure(corpus.documents)
+    by_kind: dict[str, list[Document]] = {}
+    for document in held_out_corpus(seed=11, num_documents=120).documents:
+        by_kind.setdefault(document.kind, []).append(document)
+    documents = [document for each in by_kind.values() for document in each[:6]]
+    figures = load_meter(DEMO, prompts()).measure(documents)
+    assert list(figures) == ["Calculator", "Calendar", "WikiSearch", "QA", "MT"]
     for tool in figures.values():
         assert len(tool.gain_right) >= 5
         right = sum(tool.position_right) / len(tool.position_right)

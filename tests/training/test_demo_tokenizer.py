@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from tools.calls import ApiCall, pieces_with_result
+from training.world.corpus import held_out_corpus
 from training.world.examples import (
     IGNORED,
+    TOOLS,
     ExampleSource,
     annotated_text,
     annotated_tokens,
@@ -68,6 +70,23 @@ def test_a_call_in_running_text_has_the_tokens_of_its_pieces(
     assert tokenizer.encode("".join(pieces)) == encode_pieces(tokenizer, pieces)
 
 
+@pytest.mark.parametrize("held_out", [False, True])
+def test_arguments_fit_what_is_sampled_and_prompts_twice_with_documents_fit_the_model(
+    tokenizer: PreTrainedTokenizerFast, held_out: bool
+) -> None:
+    """sampling.max_new_tokens is 64 and the model has 1024 positions."""
+    stream = training_documents(random.Random(6))
+    documents = held_out_corpus().documents if held_out else [next(stream) for _ in range(500)]
+    longest = max(len(encode_text(tokenizer, document.text)[0]) for document in documents)
+    prompts = [path.read_text(encoding="utf-8") for path in PROMPTS.glob("*.txt")]
+    longest_prompt = max(len(tokenizer.encode(prompt)) for prompt in prompts)
+    assert longest_prompt + 2 * longest + 64 + 100 < 1024
+    for document in documents:
+        for mark in document.marks:
+            call = f"{mark.right.call}]"
+            assert len(tokenizer.encode(call)) <= 64, call
+
+
 def test_prompts_are_short(tokenizer: PreTrainedTokenizerFast) -> None:
     for path in PROMPTS.glob("*.txt"):
         assert len(tokenizer.encode(path.read_text(encoding="utf-8"))) <= 130
@@ -78,7 +97,7 @@ def test_annotated_tokens_decode_to_the_annotated_text(
 ) -> None:
     stream = training_documents(random.Random(3))
     for document in (next(stream) for _ in range(100)):
-        for tool in ("Calculator", "Calendar", "WikiSearch"):
+        for tool in TOOLS:
             marks = tuple(mark for mark in document.marks if mark.right.call.tool == tool)
             tokens = annotated_tokens(tokenizer, document, tool)
             assert tokenizer.decode(tokens) == " " + annotated_text(document.text, marks)

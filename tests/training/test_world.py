@@ -6,6 +6,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from pipeline.config import MtFilterConfig
+from pipeline.documents.foreign_text import Verdict, judge, paragraph_spans
+from pipeline.documents.language import english_or_not
 from training.world import arithmetic
 from training.world.arithmetic import render
 from training.world.corpus import HeldOut, held_out_corpus, write_corpus
@@ -13,6 +16,7 @@ from training.world.document import Document
 from training.world.examples import training_documents
 from training.world.grammar import expand, forms, sections
 from training.world.names import is_held_out
+from training.world.questions import call_with, wordings
 
 DEMO = Path("pipeline/demo")
 
@@ -84,7 +88,7 @@ def test_held_out_computations_and_dates_never_stand_in_training_calls(
 def test_every_held_out_computation_is_one(corpus: HeldOut) -> None:
     inputs = [mark.right.call for document in corpus.documents for mark in document.marks]
     computations = [call.input for call in inputs if call.tool == "Calculator"]
-    assert len(computations) > 60
+    assert len(computations) > 40
     assert all(arithmetic.is_held_out(each) for each in computations)
 
 
@@ -108,6 +112,61 @@ def test_the_words_of_a_search_stand_before_the_call(corpus: HeldOut) -> None:
                 assert name in document.text[: mark.offset]
                 searches += 1
     assert searches > 40
+
+
+def test_a_question_names_what_stands_before_it_and_its_answer_is_a_fact_of_the_page(
+    corpus: HeldOut,
+) -> None:
+    facts = {
+        call_with(asked): (entity.title, fact.answer)
+        for entity in corpus.world.entities
+        for fact in entity.facts
+        for asked in wordings(entity, fact, held_out=False)
+    }
+    questions = 0
+    for document in corpus.documents:
+        for mark in document.marks:
+            if mark.right.call.tool == "QA":
+                title, answer = facts[mark.right.call]
+                assert title in document.text[: mark.offset]
+                assert answer == mark.right.result
+                assert {facts[also] for also in mark.right.also} == {(title, answer)}
+                assert len(mark.right.also) >= 2
+                questions += 1
+    assert questions > 25
+
+
+def test_a_translation_stands_behind_its_phrase_and_neither_was_trained(
+    corpus: HeldOut, training: list[Document]
+) -> None:
+    trained = {mark.right for document in training for mark in document.marks}
+    english = {right.result for right in trained if right.call.tool == "MT"}
+    translations = 0
+    for document in corpus.documents:
+        for mark in document.marks:
+            if mark.right.call.tool == "MT":
+                assert mark.right.call.input in document.text[: mark.offset]
+                assert document.text[mark.offset + 1 :].startswith(mark.right.result)
+                assert mark.right.result not in english
+                translations += 1
+    assert translations > 25
+
+
+def test_the_filter_for_mt_keeps_most_translations_and_nothing_else(corpus: HeldOut) -> None:
+    settings = MtFilterConfig()
+    identify = english_or_not(settings)
+    assert identify is not None
+    kept: list[bool] = []
+    for document in corpus.documents:
+        phrases = [m.right.call.input for m in document.marks if m.right.call.tool == "MT"]
+        for begin, end in paragraph_spans(document.text):
+            paragraph = document.text[begin:end]
+            offered = judge(paragraph, identify, settings) == Verdict.OFFERED
+            if any(phrase in paragraph for phrase in phrases):
+                kept.append(offered)
+            else:
+                assert not offered, paragraph
+    assert sum(kept) >= 0.8 * len(kept)
 
 
 def test_the_operands_stand_before_the_call(corpus: HeldOut) -> None:
@@ -151,10 +210,10 @@ def test_titles_of_the_encyclopedia_are_unique(corpus: HeldOut) -> None:
 def test_demo_documents_hold_all_kinds() -> None:
     kinds = [document.kind for document in held_out_corpus().documents]
     shares = {kind: kinds.count(kind) / len(kinds) for kind in set(kinds)}
-    assert set(shares) == {"arithmetic", "date", "fact", "plain"}
-    assert 0.27 < shares["arithmetic"] < 0.43
-    assert 0.17 < shares["date"] < 0.33
-    assert 0.17 < shares["fact"] < 0.33
+    assert set(shares) == {"arithmetic", "date", "fact", "question", "translation", "plain"}
+    assert 0.18 < shares["arithmetic"] < 0.34
+    for kind in ("date", "fact", "question", "translation"):
+        assert 0.08 < shares[kind] < 0.25
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import random
 import zlib
 from dataclasses import dataclass
 
-from training.world import arithmetic, dates, facts
+from training.world import arithmetic, asking, dates, facts, translations
 from training.world.encyclopedia import World
 from training.world.grammar import capitalise, expand, forms
 from training.world.items import Item, Mark, join_items
@@ -13,8 +13,8 @@ from training.world.names import HELD_OUT_MODULUS, Names
 from training.world.slots import Slots
 
 _FIRST_DAY, _LAST_DAY = dt.date(2001, 1, 1), dt.date(2023, 12, 31)
-_KINDS = ("arithmetic", "date", "fact", "plain")
-_WEIGHTS = (35, 25, 25, 15)
+_KINDS = ("arithmetic", "date", "fact", "question", "translation", "plain")
+_WEIGHTS = (26, 17, 19, 14, 12, 12)
 _MIXED_SHARE = 0.15
 _BREAK_SHARE = 0.3
 _DATED_URL_SHARE = 0.4
@@ -46,6 +46,10 @@ def _needing_item(kind: str, world: World, slots: Slots, rng: random.Random) -> 
             return dates.draw(slots, rng)
         case "fact":
             return facts.draw(world, slots, rng)
+        case "question":
+            return asking.draw(world, slots, rng)
+        case "translation":
+            return translations.draw(slots, rng)
     return _sentence("filler", slots, rng)
 
 
@@ -82,17 +86,23 @@ def _url(kind: str, slots: Slots, rng: random.Random) -> str:
     return f"https://www.{host}.example/{path}"
 
 
+def _separator(following: Item, rng: random.Random) -> str:
+    """What stands before `following`.
+
+    A new line only before a sentence without calls, or a paragraph of its own: a name that
+    opens a line has no space before it and would be other tokens than the same name inside one.
+    """
+    if following.opens_paragraph:
+        return "\n"
+    return "\n" if not following.calls and rng.random() < _BREAK_SHARE else " "
+
+
 def draw_document(world: World, names: Names, rng: random.Random) -> Document:
     """One document of the world that `names` belongs to."""
     kind = rng.choices(_KINDS, weights=_WEIGHTS)[0]
     slots = Slots(names, rng, _day(names.held_out, rng))
     items = _items(kind, world, slots, rng)
-    # A new line only before a sentence without calls: a name that opens a line has no space
-    # before it and would be other tokens than the same name inside a line.
-    separators = [
-        "\n" if not item.calls and rng.random() < _BREAK_SHARE else " " for item in items[1:]
-    ]
-    text, marks = join_items(items, separators)
+    text, marks = join_items(items, [_separator(item, rng) for item in items[1:]])
     title = None
     if rng.random() < 0.7:
         title = capitalise(expand(rng.choice(forms("title", held_out=False)), slots.fill, rng))

@@ -18,13 +18,15 @@ from training.world.items import Answered, Mark
 from training.world.names import Names
 
 IGNORED = -100
-TOOLS = ("Calculator", "Calendar", "WikiSearch")
+TOOLS = ("Calculator", "Calendar", "WikiSearch", "QA", "MT")
 _WORLD_PAGES, _DOCUMENTS_PER_WORLD = 3000, 2000
-_KINDS, _KIND_WEIGHTS = ("plain", "prompt", "prefix", "repetition"), (15, 38, 42, 5)
+_KINDS, _KIND_WEIGHTS = ("plain", "prompt", "prefix", "repetition"), (10, 50, 36, 4)
 _REPETITION_TOKENS = (6, 24)
 _PREFIX_KINDS, _PREFIX_WEIGHTS = ("right", "empty", "wrong", "foreign"), (50, 15, 22, 13)
 _OWN_TOOL_SHARE = 0.75
-_FREE_PROMPT_SHARE = 0.2
+_PROMPT_FORMS, _PROMPT_WEIGHTS = ("whole", "instruction", "free"), (35, 50, 15)
+_TO_ANNOTATE = "\n\nInput: {x}\nOutput:"
+_SHORT_CHARACTERS = 220  # of a document in a prompt of its own
 _FREE_INSTRUCTIONS = (
     "Add calls to the tool {tool} where they help.",
     "Copy the text and add {tool} calls.",
@@ -130,10 +132,7 @@ class ExampleSource:
         tool = self._rng.choice(TOOLS)
         if own and self._rng.random() < _OWN_TOOL_SHARE:
             tool = self._rng.choice(own)
-        prompt = self._prompts[tool]
-        if self._rng.random() < _FREE_PROMPT_SHARE:
-            prompt = self._free_prompt(tool)
-        head, tail = prompt.split("{x}")
+        head, tail = self._prompt(tool).split("{x}")
         shown = self._tokenizer.encode(head + document.text + tail)
         copy = annotated_tokens(self._tokenizer, document, tool)
         copy.append(self._tokenizer.eos_token_id)
@@ -142,15 +141,27 @@ class ExampleSource:
             labels=[IGNORED] * (1 + len(shown)) + copy,
         )
 
+    def _prompt(self, tool: str) -> str:
+        """The tool's prompt, its first line alone, or one with examples drawn here.
+
+        The first line says which tool is meant: half of the examples spend no tokens on more.
+        """
+        match self._rng.choices(_PROMPT_FORMS, weights=_PROMPT_WEIGHTS)[0]:
+            case "whole":
+                return self._prompts[tool]
+            case "instruction":
+                return self._prompts[tool].split("\n")[0] + _TO_ANNOTATE
+        return self._free_prompt(tool)
+
     def _free_prompt(self, tool: str) -> str:
         instruction = self._rng.choice(_FREE_INSTRUCTIONS).replace("{tool}", tool)
         parts = [instruction]
         while len(parts) < 3:
             shown = next(self._documents)
             marks = marks_of(shown, tool)
-            if marks and len(shown.text) < 120:
+            if marks and len(shown.text) < _SHORT_CHARACTERS:
                 parts.append(f"Input: {shown.text}\nOutput: {annotated_text(shown.text, marks)}")
-        return "\n\n".join([*parts, "Input: {x}\nOutput:"])
+        return "\n\n".join(parts) + _TO_ANNOTATE
 
 
 def training_documents(rng: random.Random) -> Iterator[Document]:

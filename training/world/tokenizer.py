@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast
 from tools.calls import ARROW, CLOSE, OPEN
 
 END_OF_TEXT = "<|endoftext|>"
-VOCAB_SIZE = 1024
+VOCAB_SIZE = 1536
 _PRE_TOKENS = (
     r" \[| ->|\]|\[| ?\p{N}| ?\p{L}\p{M}*(?:\p{L}|\p{M})*| ?[^\s\p{L}\p{N}\[\]]+|\s+(?!\S)|\s+"
 )
