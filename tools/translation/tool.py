@@ -33,7 +33,7 @@ class MT:
         device: where the model runs.
         dtype: float32, bfloat16 or float16; of a converted model any compute type of CTranslate2,
             and None for the type it was converted to.
-        num_threads: threads of the CPU.
+        num_threads: how many sources CTranslate2 translates at once; with transformers it is 1.
 
     Raises:
         ConfigError: a path is missing or an option out of range.

@@ -54,15 +54,19 @@ class TransformersTranslator:
         self._dtype = dtype if dtype is not None else "float32"
         if self._dtype not in _DTYPES:
             raise ConfigError(f"MT: dtype is {dtype!r}, expected one of {', '.join(_DTYPES)}")
+        if num_threads != 1:
+            raise ConfigError(
+                f"MT: num_threads is {num_threads}, and with transformers an answer is the same in "
+                "any batch with one thread only; use more actors, or CTranslate2"
+            )
         _check_config(directory)
         files = ["config.json", required_tokenizer(directory), *_weight_files(directory)]
         self._directory = directory
         self._beam_size, self._max_source_tokens = beam_size, max_source_tokens
-        self._device, self._num_threads = device, num_threads
+        self._device = device
         self.version = (
             f"transformers={package_version('transformers')}:torch={package_version('torch')}"
             f":{files_stamp(directory, files)[:16]}:{device}:{self._dtype}"
-            f":num_threads={num_threads}"
         )
         self._vocabulary: Vocabulary | None = None
         self._model: Any = None
@@ -81,7 +85,6 @@ class TransformersTranslator:
 
         if self._device == "cuda" and not torch.cuda.is_available():
             raise ConfigError("MT: device is 'cuda', and torch sees no GPU; set device: cpu")
-        torch.set_num_threads(self._num_threads)
         model = _load_model(self._directory, getattr(torch, self._dtype))
         self._model = model.to(self._device).eval()
         self._vocabulary = vocabulary
@@ -95,6 +98,11 @@ class TransformersTranslator:
         """The English of each source."""
         self.load()
         assert self._vocabulary is not None
+        import torch
+
+        # With more, bits depend on the place of a row. It holds for all of the process, and other
+        # tools in it may have set another number.
+        torch.set_num_threads(1)
         ids = [self._vocabulary.source_ids(source, self._max_source_tokens) for source in sources]
         translations = [""] * len(sources)
         for width, indices in _passes(list(map(len, ids)), self._device):
@@ -167,10 +175,6 @@ def _check_config(directory: Path) -> None:
     path = directory / "config.json"
     try:
         config = json.loads(path.read_bytes())
-    except pickle.UnpicklingError:
-        raise InputError(
-            f"{directory}: a weight file is damaged or holds more than tensors, which is not read"
-        ) from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {one_line(error)}") from None
     model_type = config.get("model_type") if isinstance(config, dict) else None

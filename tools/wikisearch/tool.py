@@ -11,7 +11,7 @@ from tools.calls import sanitize_result
 from tools.wikisearch.bm25 import build_index
 from tools.wikisearch.corpus import ReadCounts, read_passages
 from tools.wikisearch.index import K1, B, Hit, PassageIndex, clean_query
-from tools.wikisearch.jvm import anserini_version, check_heap, check_java
+from tools.wikisearch.jvm import anserini_version, check_java
 from tools.wikisearch.saved import IndexMeta, load_index, read_meta
 from tools.wikisearch.sentences import cut_at_sentence_end
 
@@ -71,7 +71,6 @@ class WikiSearch:
         b = meta.b if self._b is None else self._b
         if meta.backend == "lucene":
             check_java()
-            check_heap(self._heap_mb)
             engine = f"anserini={anserini_version()}"
         else:
             if (k1, b) != (meta.k1, meta.b):

@@ -3,6 +3,7 @@
 import json
 import random
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +69,20 @@ def test_a_translation_does_not_depend_on_its_batch(checkpoint: Path, beam_size:
     assert len(set(together)) > 4
 
 
-def test_logits_do_not_depend_on_the_batch_in_any_bit(checkpoint: Path) -> None:
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("W", [16, 48])  # eight rows, and five
+@pytest.mark.usefixtures("one_thread")
+def test_logits_do_not_depend_on_the_batch_in_any_bit(checkpoint: Path, W: int) -> None:
     """What `translate` relies on: in one shape a row's numbers are its own, wherever it stands."""
     model: Any = M2M100ForConditionalGeneration.from_pretrained(checkpoint)
-    R, W = num_rows(16, "cpu"), 16
+    R = num_rows(W, "cpu")
     torch.manual_seed(0)
     ids_RW = torch.randint(4, 200, (R, W))
     mask_RW = (torch.arange(W) < torch.randint(3, W, (R, 1))).long()
@@ -88,6 +99,16 @@ def test_logits_do_not_depend_on_the_batch_in_any_bit(checkpoint: Path) -> None:
                 ).logits[(row + 3) % R]
             )
     assert torch.equal(torch.stack(alone), logits)
+
+
+def test_a_translation_sets_the_one_thread_its_bits_need(
+    checkpoint: Path, one_thread: None
+) -> None:
+    backend = translator(checkpoint, beam_size=1)
+    backend.load()
+    torch.set_num_threads(2)  # as another tool in the process might
+    backend.translate(sources(1))
+    assert torch.get_num_threads() == 1
 
 
 def test_generation_is_not_steered_by_the_checkpoint(checkpoint: Path, tmp_path: Path) -> None:

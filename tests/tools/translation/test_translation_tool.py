@@ -96,10 +96,11 @@ def test_the_version_changes_with_whatever_changes_an_answer(
         MT(path=path, translate_english=True).version,
         MT(path=path, dtype="bfloat16").version,
         MT(path=path, device="cuda").version,
-        MT(path=path, num_threads=2).version,
     ]
     assert len(set(versions)) == len(versions)
     assert MT(path=path).version == versions[0]
+    with pytest.raises(ConfigError, match=r"num_threads is 2, .* one thread only; use more actors"):
+        MT(path=path, num_threads=2)
     for name in ("config.json", "tokenizer.json", "model.safetensors"):
         other = tmp_path / name
         other.mkdir()
