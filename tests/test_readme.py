@@ -62,7 +62,7 @@ def demo(checkout: Path, ray_directory: Path) -> tuple[Path, str]:
 def test_make_demo_keeps_calls_of_every_tool(demo: tuple[Path, str]) -> None:
     stats = json.loads((demo[0] / "report" / "stats.json").read_text())
     assert stats["documents"] == 240
-    for tool in ("Calculator", "Calendar", "WikiSearch"):
+    for tool in ("Calculator", "Calendar", "WikiSearch", "QA", "MT"):
         counts = stats["tools"][tool]
         assert 0 < counts["kept"] <= counts["scored"] <= counts["executed"], tool
         assert counts["candidates"] > 0 and counts["positions"] > 0, tool
