@@ -11,6 +11,7 @@ counted backwards. Then the best results are the largest keys, ties included, an
 results of shards is one more top-k.
 """
 
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -42,8 +43,8 @@ class FlatIndex:
     ) -> None:
         """With `resident` the rows are kept on the device, otherwise they pass through it."""
         try:
-            # Copy on write: torch warns of arrays that cannot be written.
-            embeddings_nd = np.load(path, mmap_mode="c")
+            # Not "c": Linux sets memory aside for all of a private map that can be written.
+            embeddings_nd = np.load(path, mmap_mode="r")
         except (OSError, ValueError, EOFError) as error:
             raise InputError(f"{path}: cannot read: {error}") from None
         if embeddings_nd.ndim != 2 or len(embeddings_nd) != shapes.num_rows:
@@ -51,7 +52,7 @@ class FlatIndex:
                 f"{path}: the shape {embeddings_nd.shape}, expected {shapes.num_rows} rows"
             )
         self._start, self._stop = rows if rows is not None else (0, shapes.num_rows)
-        self._rows_nd = torch.from_numpy(embeddings_nd[self._start : self._stop])
+        self._rows_nd = _read_only_tensor(embeddings_nd[self._start : self._stop])
         if resident:
             self._rows_nd = self._rows_nd.to(device)
         self._shapes, self._device = shapes, device
@@ -92,6 +93,13 @@ class FlatIndex:
             chunk_CD[: len(rows)] = rows.to(self._device)
             chunk_CD[len(rows) :] = 0
             yield self._start + start, len(rows), chunk_CD
+
+
+def _read_only_tensor(array_nd: np.ndarray) -> torch.Tensor:
+    """The memory of `array_nd` as a tensor, which nothing here writes: to write it is a crash."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array_nd)
 
 
 def merge(shards: Sequence[torch.Tensor], k: int) -> torch.Tensor:

@@ -1,5 +1,6 @@
 """Exact search, compared with sorting all scores in float64."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -90,3 +91,11 @@ def test_fewer_rows_than_asked_for_are_all_rows(tmp_path: Path) -> None:
     keys_QK = flat(path).search(torch.tensor([[1.0], [-1.0]]), 40)
     assert rows_of(keys_QK).tolist() == [[2, 0, 1, 3], [1, 3, 0, 2]]
     assert flat(path).search(torch.empty(0, 1), 40).shape == (0, 4)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_map_of_an_index_cannot_be_written_so_that_it_takes_no_memory(path: Path) -> None:
+    index = flat(path)
+    maps = [line.split() for line in Path("/proc/self/maps").read_text().splitlines()]
+    assert [fields[1] for fields in maps if fields[-1] == str(path)] == ["r--s"]
+    assert index.search(queries(1), 1).shape == (1, 1)
