@@ -12,7 +12,7 @@ from tools.atlas.passages import Passages
 from tools.atlas.reader import Reader
 from tools.atlas.retriever import Retriever
 from tools.atlas.saved import EMBEDDINGS, INDEX, READER, RETRIEVER
-from tools.atlas.search import FlatIndex, rows_of
+from tools.atlas.search import FlatIndex, rows_of, use_one_thread
 from tools.atlas.shapes import IndexShapes
 from tools.base import ConfigError
 
@@ -66,6 +66,7 @@ class Atlas:
 
     def answer(self, questions: Sequence[str]) -> list[str]:
         """One answer for each question, "" where the reader says nothing."""
+        use_one_thread()
         queries = [query_of(question) for question in questions]
         rows_QK = self.retrieve(queries)
         return self._reader.answer(
@@ -89,7 +90,6 @@ class Atlas:
 
 
 def _device(name: str) -> torch.device:
-    has_cuda = torch.cuda.is_available()
-    if name == "cuda" and not has_cuda:
+    if name == "cuda" and not torch.cuda.is_available():
         raise ConfigError("QA: device is cuda, but torch finds no CUDA device")
-    return torch.device("cuda" if name != "cpu" and has_cuda else "cpu")
+    return torch.device(name)

@@ -1,6 +1,8 @@
 """What AtlasQA was told, checked."""
 
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as package_version
 
 from tools.base import ConfigError
 
@@ -45,7 +47,11 @@ class AtlasOptions:
     def version(self) -> str:
         """Those of which the bits of an answer depend, as text.
 
-        How many actors hold the index changes no bit of a score; where they compute may.
+        How many actors hold the index changes no bit of a score; where they compute may, and so
+        may the packages that compute it.
+
+        Raises:
+            ConfigError: one of these packages is not installed.
         """
         values = {
             "n_context": self.n_context,
@@ -54,8 +60,16 @@ class AtlasOptions:
             "dtype": self.dtype,
             "decoder_batch": self.decoder_batch,
             "index_on_gpu": self.index_num_gpus > 0,
+            **{package: _package_version(package) for package in ("torch", "transformers")},
         }
         return ":".join(f"{name}={value}" for name, value in values.items())
+
+
+def _package_version(package: str) -> str:
+    try:
+        return package_version(package)  # of its metadata: nothing large is imported
+    except PackageNotFoundError:
+        raise ConfigError(f"QA needs the package {package}, which is not installed") from None
 
 
 def check_at_least(name: str, value: float, least: int) -> None:

@@ -102,6 +102,15 @@ def _read_only_tensor(array_nd: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(array_nd)
 
 
+def use_one_thread() -> None:
+    """Compute on one thread of the CPU from here on: with two, bits depend on a row's place.
+
+    This holds for all of the process, in which another tool may have set another number since; so
+    it is called before every computation.
+    """
+    torch.set_num_threads(1)
+
+
 def merge(shards: Sequence[torch.Tensor], k: int) -> torch.Tensor:
     """The best `k` of the keys [Q, ...] of several shards."""
     keys_QN = torch.cat(list(shards), dim=1)

@@ -14,7 +14,7 @@ import torch
 from ray.exceptions import RayActorError
 
 from tools.atlas.options import IndexGoneError
-from tools.atlas.search import FlatIndex, merge
+from tools.atlas.search import FlatIndex, merge, use_one_thread
 from tools.atlas.shapes import IndexShapes
 from tools.base import ConfigError, ToolformerError
 
@@ -40,6 +40,7 @@ class IndexShard:
 
     def search(self, queries_QD: Any, k: int) -> Any:
         """The keys [Q, k] of the best rows (search.py), as numpy arrays both ways."""
+        use_one_thread()
         if self._index is None:
             self._index = FlatIndex(
                 self._path,

@@ -26,7 +26,8 @@ class AtlasQA:
             for NaturalQuestions.
         max_new_tokens: length of an answer in tokens.
         normalize_question: ask in lower case and without "?", as NaturalQuestions does.
-        device: "auto" is CUDA where there is one.
+        device: where the networks run, and the search if no actors hold the index. On a CPU they
+            use one thread.
         dtype: of the reader, float32 or bfloat16.
         decoder_batch: questions in one pass of the decoder, fewer where memory is short.
         index_actors: Ray actors that hold the index; with 0 it is searched in this process.
@@ -48,7 +49,7 @@ class AtlasQA:
         n_context: int = 40,
         max_new_tokens: int = 31,
         normalize_question: bool = False,
-        device: Literal["auto", "cpu", "cuda"] = "auto",
+        device: Literal["cpu", "cuda"] = "cpu",
         dtype: str = "float32",
         decoder_batch: int = 16,
         index_actors: int = 0,

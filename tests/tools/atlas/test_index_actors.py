@@ -14,7 +14,7 @@ import torch
 from tests.tools.atlas.tiny_atlas import HIDDEN, PASSAGES
 from tools.atlas.search import FlatIndex
 from tools.atlas.shapes import IndexShapes
-from tools.atlas.shards import MAX_ATTEMPTS, ShardedIndex
+from tools.atlas.shards import MAX_ATTEMPTS, IndexShard, ShardedIndex
 from tools.atlas.tool import AtlasQA
 from tools.base import ConfigError, InputError, ToolRequest, ToolResult, ToolStatus
 
@@ -64,6 +64,18 @@ def test_shards_give_what_one_index_gives_and_a_killed_one_is_made_again(
     assert pids_of(second) == after
     assert after[0] == pids[0]
     assert after[1] != pids[1]
+
+
+def test_a_shard_computes_on_one_thread_whatever_others_have_set(atlas: Path) -> None:
+    path, num_rows = str(atlas / "index" / "embeddings.npy"), len(PASSAGES)
+    shard = IndexShard(path, num_rows, (0, num_rows), on_gpu=False)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        shard.search(torch.zeros(1, HIDDEN).numpy(), 4)
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_answers_are_the_same_with_the_index_in_actors(cluster: None, atlas: Path) -> None:

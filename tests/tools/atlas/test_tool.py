@@ -3,9 +3,11 @@
 import shutil
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.tools.atlas.tiny_atlas import TOPICS
 from tools.atlas.tool import AtlasQA
@@ -35,6 +37,17 @@ def test_an_answer_does_not_depend_on_what_else_is_asked(tool: AtlasQA) -> None:
     assert ask(tool, *reversed(QUESTIONS)) == together[::-1]
     assert ask(tool, *QUESTIONS[3:9], "?", *QUESTIONS[:3])[:6] == together[3:9]
     assert ask(tool) == []
+
+
+def test_one_thread_computes_whatever_others_have_set(tool: AtlasQA) -> None:
+    expected = ask(tool, *QUESTIONS)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        assert ask(tool, *QUESTIONS) == expected
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_quotes_around_a_question_are_not_part_of_it(tool: AtlasQA) -> None:
@@ -72,11 +85,13 @@ def test_the_version_tells_of_all_that_changes_an_answer(atlas: Path, tmp_path: 
 
     others: list[dict[str, object]] = [
         {"n_context": 20}, {"max_new_tokens": 15}, {"normalize_question": True},
-        {"device": "cpu"}, {"dtype": "bfloat16"}, {"decoder_batch": 8},
+        {"device": "cuda"}, {"dtype": "bfloat16"}, {"decoder_batch": 8},
         {"max_question_chars": 100}, {"index_actors": 2, "index_num_gpus": 1},
     ]  # fmt: skip
     assert len({version(), *(version(**options) for options in others)}) == 1 + len(others)
     assert version(index_actors=3) == version()
+    assert f":torch={metadata.version('torch')}:" in version()
+    assert f":transformers={metadata.version('transformers')}:" in version()
     shutil.copytree(atlas, tmp_path / "elsewhere" / "large")
     moved = build_tool(
         "QA", factory=None, options={"path": str(tmp_path / "elsewhere"), "size": "large"}
@@ -89,6 +104,7 @@ def test_the_version_tells_of_all_that_changes_an_answer(atlas: Path, tmp_path: 
     ("options", "expected"),
     [
         ({"dtype": "float16"}, "QA: dtype is float16, in which the activations of T5 overflow"),
+        ({"device": "auto"}, "tool QA: option 'device' is 'auto'"),
         ({"dtype": "int8"}, "QA: dtype is int8, expected float32 or bfloat16"),
         ({"n_context": 0}, "QA: n_context is 0, expected at least 1"),
         ({"max_question_chars": 0}, "QA: max_question_chars is 0"),
@@ -152,8 +168,6 @@ def test_a_file_of_the_right_size_and_wrong_content_is_one_line_when_loaded(
 
 
 def test_cuda_where_there_is_none_is_one_line(atlas: Path) -> None:
-    import torch
-
     if torch.cuda.is_available():
         pytest.skip("there is a CUDA device")
     with pytest.raises(ConfigError, match="device is cuda, but torch finds no CUDA device"):
