@@ -27,7 +27,7 @@ class Atlas:
     """A converted Atlas, loaded.
 
     Raises:
-        ConfigError: there is no such device, or no Ray cluster for the index.
+        ConfigError: there is no such device, or no Ray cluster or no place in it for the index.
         InputError: the files are torn or of different models.
     """
 
@@ -56,13 +56,15 @@ class Atlas:
             return FlatIndex(path, shapes=IndexShapes(num_rows=num_rows), device=device)
         from tools.atlas.shards import ShardedIndex  # Ray
 
-        return ShardedIndex(
+        index = ShardedIndex(
             path,
             content_hash=content_hash,
             num_rows=num_rows,
             num_actors=options.index_actors,
             num_gpus=options.index_num_gpus,
         )
+        index.load()
+        return index
 
     def answer(self, questions: Sequence[str]) -> list[str]:
         """One answer for each question, "" where the reader says nothing."""

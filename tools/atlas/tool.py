@@ -80,7 +80,7 @@ class AtlasQA:
         """Load the networks and open the index; repeating it does nothing.
 
         Raises:
-            ConfigError: there is no such device, or no Ray cluster for the index.
+            ConfigError: there is no such device, or no Ray cluster or no place in it for the index.
             InputError: the files are torn or of different models.
         """
         if self._atlas is None:

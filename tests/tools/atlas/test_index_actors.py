@@ -3,7 +3,7 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ import ray
 import torch
 
 from tests.tools.atlas.tiny_atlas import HIDDEN, PASSAGES
+from tools.atlas import shards
+from tools.atlas.options import IndexGoneError
 from tools.atlas.search import FlatIndex
 from tools.atlas.shapes import IndexShapes
 from tools.atlas.shards import MAX_ATTEMPTS, IndexShard, ShardedIndex
@@ -31,17 +33,30 @@ def cluster(ray_directory: Path) -> Iterator[None]:
     ray.shutdown()
 
 
-def sharded(path: Path, *, num_actors: int = 2, content_hash: str = "0123456789") -> ShardedIndex:
+def sharded(
+    path: Path, *, num_actors: int = 2, content_hash: str = "0123456789", num_gpus: float = 0
+) -> ShardedIndex:
     return ShardedIndex(
-        path, content_hash=content_hash, num_rows=len(PASSAGES), num_actors=num_actors, num_gpus=0
+        path,
+        content_hash=content_hash,
+        num_rows=len(PASSAGES),
+        num_actors=num_actors,
+        num_gpus=num_gpus,
     )
 
 
-def pids_of(index: ShardedIndex) -> list[int]:
-    """The processes of the shards, made if they are not there."""
+def call(index: ShardedIndex, function: Callable[[Any], Any]) -> list[Any]:
+    """References to what `function` of each shard returns; a shard not there is made."""
     actors: list[Any] = [index._actor(shard) for shard in index._shards]
-    calls = [actor.__ray_call__.remote(lambda shard: os.getpid()) for actor in actors]
-    return list(ray.get(calls))
+    return [actor.__ray_call__.remote(function) for actor in actors]
+
+
+def pids_of(index: ShardedIndex) -> list[int]:
+    return list(ray.get(call(index, lambda shard: os.getpid())))
+
+
+def are_open(index: ShardedIndex) -> list[bool]:
+    return list(ray.get(call(index, lambda shard: shard._index is not None)))
 
 
 def test_shards_give_what_one_index_gives_and_a_killed_one_is_made_again(
@@ -82,6 +97,10 @@ def test_answers_are_the_same_with_the_index_in_actors(cluster: None, atlas: Pat
     questions = [ToolRequest(input=f"Where is the river number {n}?") for n in range(6)]
     settings: dict[str, Any] = {"path": str(atlas), "n_context": 4, "max_new_tokens": 6}
     in_actors = AtlasQA(**settings, index_actors=2)
+    in_actors.load()
+    assert in_actors._atlas is not None
+    assert isinstance(in_actors._atlas._index, ShardedIndex)
+    assert are_open(in_actors._atlas._index) == [True, True]
     assert in_actors.run(questions) == AtlasQA(**settings).run(questions)
 
 
@@ -121,6 +140,48 @@ def test_an_index_the_actors_cannot_read_is_one_line(cluster: None, tmp_path: Pa
     index = sharded(tmp_path / "embeddings.npy", content_hash="missing", num_actors=1)
     with pytest.raises(InputError, match=r"embeddings\.npy: cannot read"):
         index.search(torch.zeros(1, HIDDEN), 4)
+
+
+def test_loading_waits_for_every_shard_also_for_one_that_died(cluster: None, atlas: Path) -> None:
+    index = sharded(atlas / "index" / "embeddings.npy", content_hash="loaded")
+    assert are_open(index) == [False, False]
+    index.load()
+    assert are_open(index) == [True, True]
+    os.kill(pids_of(index)[0], signal.SIGKILL)
+    index.load()
+    assert are_open(index) == [True, True]
+
+
+def test_an_index_without_a_free_gpu_is_one_line(
+    cluster: None, atlas: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards, "_PLACE_S", 0.5)
+    index = sharded(atlas / "index" / "embeddings.npy", content_hash="no GPU", num_gpus=0.5)
+    message = (
+        "2 of 2 actors of the index got no place in 0.5 s: index_actors is 2 and index_num_gpus "
+        "0.5, but 0 GPUs of the cluster are free"
+    )
+    with pytest.raises(ConfigError) as caught:
+        index.load()
+    assert str(caught.value) == f"QA: {message}"
+    with pytest.raises(IndexGoneError) as gone:  # in a search the place may come back
+        index.search(torch.zeros(1, HIDDEN), 4)
+    assert str(gone.value) == message
+
+
+def test_a_busy_shard_has_a_place(
+    cluster: None, atlas: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = atlas / "index" / "embeddings.npy"
+    first = sharded(path, content_hash="busy", num_actors=1)
+    pids_of(first)
+    monkeypatch.setattr(shards, "_PLACE_S", 2.0)
+    references = call(first, lambda shard: time.sleep(4))
+    second = sharded(path, content_hash="busy", num_actors=1)
+    started = time.monotonic()
+    second.load()
+    assert time.monotonic() - started > 2.5
+    ray.get(references)
 
 
 def test_actors_without_a_cluster_are_one_line(
