@@ -11,7 +11,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
-from tools.base import ConfigError, ToolformerError
+from tools.base import ConfigError, ToolformerError, one_line
 
 _SMALLEST_LOCAL_CPUS = 4  # logical: the stages wait most of the time
 _CONNECT_S = 10.0
@@ -27,6 +27,7 @@ def ray_session(address: str | None, *, dashboard: bool) -> Iterator[str]:
 
     Raises:
         ConfigError: there is no cluster at `address`.
+        ToolformerError: Ray does not start.
     """
     logging.getLogger("ray").setLevel(logging.ERROR)
     # Ray Data logs every exception it raises; ours to show is one line.
@@ -44,13 +45,16 @@ def ray_session(address: str | None, *, dashboard: bool) -> Iterator[str]:
 
 
 def _start(dashboard: bool) -> Any:
-    return ray.init(
-        address="local",
-        num_cpus=max(_SMALLEST_LOCAL_CPUS, os.cpu_count() or 1),
-        include_dashboard=dashboard,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-    )
+    try:
+        return ray.init(
+            address="local",
+            num_cpus=max(_SMALLEST_LOCAL_CPUS, os.cpu_count() or 1),
+            include_dashboard=dashboard,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    except Exception as error:  # Ray raises a bare Exception where a node is late, for one
+        raise ToolformerError(f"Ray does not start on this machine: {one_line(error)}") from None
 
 
 def _join(address: str) -> Any:

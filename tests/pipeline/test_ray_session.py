@@ -1,14 +1,15 @@
 """Errors as Ray hands them back, and what a user is told."""
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ray.exceptions import RayTaskError
 
-from pipeline.ray_session import our_error, short_text
+from pipeline.ray_session import our_error, ray_session, short_text
 from pipeline.stages.failure import StageFailure, carried
-from tools.base import ContractError, InputError
+from tools.base import ContractError, InputError, ToolformerError
 
 TRACEBACK = 'ray::Stage() (pid=1)\n  File "x.py", line 1\nValueError: the moon is\ndown'
 
@@ -49,3 +50,14 @@ def test_without_a_cause_the_last_line_of_the_traceback_is_shown() -> None:
     make: Any = RayTaskError
     error = make("stage", "Traceback\n  File\nOSError: full\n", None, "p", 1, "ip")
     assert short_text(error) == "OSError: full"
+
+
+def test_a_ray_that_does_not_start_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / ("long" * 30)  # the paths of its sockets would be too long
+    place.mkdir()
+    monkeypatch.setenv("RAY_TMPDIR", str(place))
+    started = ray_session(None, dashboard=False)
+    with pytest.raises(ToolformerError, match=r"Ray does not start on this machine: .*AF_UNIX"):
+        started.__enter__()
