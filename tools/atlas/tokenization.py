@@ -20,6 +20,11 @@ _METASPACE = "\u2581"
 _T5_SPECIAL = ("<pad>", "</s>", "<unk>")  # ids 0, 1 and 2
 _BERT_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _UNIGRAM = 1
+# clean_up_tokenization_spaces, which transformers 4.18 did for every tokenizer; in this order.
+_CLEAN_UP = (
+    (" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"),
+    (" 'm", "'m"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re"),
+)  # fmt: skip
 
 
 class TextTokenizer:
@@ -34,8 +39,10 @@ class TextTokenizer:
         return [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of `ids` without special tokens."""
+        """The text of `ids` without special tokens, cleaned up as Atlas' answers were."""
         text: str = self._tokenizer.decode(list(ids), skip_special_tokens=True)
+        for spaced, joined in _CLEAN_UP:
+            text = text.replace(spaced, joined)
         return text.strip()
 
 

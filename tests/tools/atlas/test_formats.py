@@ -6,11 +6,13 @@ import pytest
 import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 from transformers import BertTokenizer
 
 from tests.tools.atlas.tiny_atlas import Published
 from tools.atlas.formats import TEXT_MAXLENGTH, clean_question, query_of, reader_row
-from tools.atlas.tokenization import load_bert_tokenizer, load_t5_tokenizer
+from tools.atlas.tokenization import TextTokenizer, load_bert_tokenizer, load_t5_tokenizer
 from tools.base import InputError
 
 
@@ -65,6 +67,27 @@ def test_the_space_before_a_sentinel_is_a_token_and_sentinels_count_down(
     expected = [*reference.encode("answer:"), space, first, *reference.encode("title:"), space]
     assert ids == [*expected, first - 1, 1]
     assert tokenizer.decode([0, first, *reference.encode("the river"), 1, 0]) == "the river"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("St . Louis , Missouri", "St. Louis, Missouri"),
+        ("Who ? Me !", "Who? Me!"),
+        ("the king 's river", "the king's river"),
+        ("rock ' n ' roll", "rock'n'roll"),
+        ("I 'm , we 're , they 've", "I'm, we're, they've"),
+        ("they do n't", "they don't"),
+        ("the 're ' s", "the're's"),
+        ("3.5 - 4 : 'near' ( city )", "3.5 - 4 : 'near' ( city )"),
+    ],
+)
+def test_an_answer_is_cleaned_up_as_transformers_4_did(text: str, expected: str) -> None:
+    vocabulary = {word: index for index, word in enumerate(text.split())}
+    tokenizer = Tokenizer(WordLevel(vocabulary))
+    ids = [vocabulary[word] for word in text.split()]
+    assert tokenizer.decode(ids) == text
+    assert TextTokenizer(tokenizer, max_length=9).decode(ids) == expected
 
 
 def test_texts_are_cut_with_their_end_tokens_in_place(published: Published) -> None:
