@@ -61,15 +61,18 @@ def convert_atlas(
 
     Raises:
         ConfigError: a file is not there, or `out` is there already.
-        InputError: a file is torn, unsafe, or of another model than the others.
+        InputError: a file cannot be read, is torn, unsafe, or of another model than the others.
         OutputError: `out` cannot be written.
     """
     for path in (reader_tokenizer, retriever_vocab):
-        if not path.is_file():
-            raise ConfigError(f"{path}: no such file")
-    shards = find_shards(index)
+        with _reading(path):
+            if not path.is_file():
+                raise ConfigError(f"{path}: no such file")
+    with _reading(index):
+        shards = find_shards(index)
     with _new_directory(out) as directory:
-        content = load_checkpoint(checkpoint, trust=trust_checkpoint)
+        with _reading(checkpoint):
+            content = load_checkpoint(checkpoint, trust=trust_checkpoint)
         reader = weights.reader_tensors(content.state)
         retriever = weights.retriever_tensors(content.state)
         progress("writing the reader", 0.0)
@@ -115,13 +118,28 @@ def _new_directory(out: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """The block reads the input `path`, and writes nothing."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: cannot read: {error.strerror or error}") from None
+
+
+def _copy(source: Path, target: Path) -> None:
+    with _reading(source):
+        content = source.read_bytes()
+    target.write_bytes(content)
+
+
 def _write_reader(directory: Path, tensors: weights.Tensors, spiece: Path) -> None:
     config = weights.reader_config(tensors)
     weights.check_fits(build_reader(config), tensors, "reader")
     tokenizer = load_t5_tokenizer(spiece, max_length=TEXT_MAXLENGTH)
     _check_vocabulary(spiece, tokenizer.vocab_size, config["vocab_size"])
     _write_json(directory / saved.CONFIG, json.dumps(config, indent=2))
-    shutil.copyfile(spiece, directory / saved.SPIECE)
+    _copy(spiece, directory / saved.SPIECE)
     weights.write_safetensors(directory / saved.WEIGHTS, tensors)
 
 
@@ -133,7 +151,7 @@ def _write_retriever(
     tokenizer = load_bert_tokenizer(vocab, max_length=TEXT_MAXLENGTH)
     _check_vocabulary(vocab, tokenizer.vocab_size, config["vocab_size"])
     _write_json(directory / saved.CONFIG, json.dumps(config, indent=2))
-    shutil.copyfile(vocab, directory / saved.VOCAB)
+    _copy(vocab, directory / saved.VOCAB)
     weights.write_safetensors(directory / saved.WEIGHTS, tensors)
 
 
@@ -170,7 +188,8 @@ def _write_index(
 
 
 def _num_embeddings(shard: IndexShard, embedding_size: int) -> int:
-    size, count = open_embeddings(shard.embeddings).shape
+    with _reading(shard.embeddings):
+        size, count = open_embeddings(shard.embeddings).shape
     if size != embedding_size:
         raise InputError(
             f"{shard.embeddings}: the shape {size, count}, expected {embedding_size} rows: one "
@@ -206,7 +225,8 @@ def _batches(passages: Iterator[tuple[str, str]]) -> Iterator[pa.RecordBatch]:
 
 def _rows(path: Path) -> Iterator[np.ndarray]:
     """The embeddings of a shard, a few thousand rows [n, d] at a time."""
-    embeddings_dn = open_embeddings(path)
+    with _reading(path):
+        embeddings_dn = open_embeddings(path)
     for start in range(0, embeddings_dn.shape[1], ROWS_PER_BATCH):
         rows_nd = embeddings_dn[:, start : start + ROWS_PER_BATCH].to(torch.float16).T.contiguous()
         if not torch.isfinite(rows_nd).all():

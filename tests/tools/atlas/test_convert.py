@@ -1,6 +1,8 @@
 """From published files to a converted directory."""
 
+import errno
 import json
+import os
 import pickle
 import shutil
 import sys
@@ -233,6 +235,32 @@ def damage_files(damage: str, files: Published) -> None:
                 stream.writelines(f"word{number}\n" for number in range(128))
         case "no index":
             shutil.rmtree(files.index)
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "index", "reader_tokenizer", "retriever_vocab"])
+def test_an_input_the_system_refuses_to_read_is_named(
+    name: str, files: Published, tmp_path: Path
+) -> None:
+    path = tmp_path / ("n" * 300)  # any other refusal of the system but "no such file" would do
+    assert error_of(replace(files, **{name: path}), tmp_path) == (
+        f"{path}: cannot read: File name too long"
+    )
+
+
+@pytest.mark.parametrize("name", ["reader_tokenizer", "retriever_vocab"])
+def test_an_input_that_breaks_while_it_is_copied_is_named(
+    name: str, files: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path: Path = getattr(files, name)
+    read_bytes = Path.read_bytes
+
+    def read_again(self: Path) -> bytes:
+        if self == path and (tmp_path / ".out.partial" / "reader" / "config.json").is_file():
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return read_bytes(self)
+
+    monkeypatch.setattr(Path, "read_bytes", read_again)
+    assert error_of(files, tmp_path) == f"{path}: cannot read: Input/output error"
 
 
 def test_a_full_disk_is_one_line_and_leaves_nothing(files: Published, small_disk: Path) -> None:
