@@ -1,5 +1,6 @@
 """A process that answers the calls of one tool, as a Ray actor or in the caller's own process."""
 
+import asyncio
 import os
 import time
 from collections import Counter
@@ -17,11 +18,16 @@ from tools.base import (
     ToolformerError,
     ToolRequest,
     ToolResult,
+    ToolStatus,
     one_line,
     uses_date,
 )
 from tools.metrics import record_batch
 from tools.registry import build_tool
+
+# What anyone's code may raise. The last two, no Exceptions, would end the thread or the process
+# that asks: argparse exits, and a library that runs an event loop may let a cancellation out.
+_RAISED = (Exception, SystemExit, asyncio.CancelledError)
 
 
 def answer(tool: Tool, requests: Sequence[ToolRequest]) -> list[ToolResult]:
@@ -35,7 +41,7 @@ def answer(tool: Tool, requests: Sequence[ToolRequest]) -> list[ToolResult]:
         return _checked(tool, requests, tool.run(requests))
     except ToolformerError:
         raise
-    except Exception as error:  # the tool may be anyone's code: what it raises is its answer
+    except _RAISED as error:  # what it raises is its answer
         if len(requests) == 1:
             return [ToolResult.failed(f"{type(error).__name__}: {error}")]
         return [result for request in requests for result in answer(tool, [request])]
@@ -161,7 +167,7 @@ def _load(tool: LoadingTool) -> None:
         tool.load()
     except ToolformerError:
         raise
-    except Exception as error:  # the tool may be anyone's code
+    except _RAISED as error:
         raise ToolformerError(
             f"tool {tool.name}: cannot load: {type(error).__name__}: {one_line(error)}"
         ) from error

@@ -1,5 +1,6 @@
 """A tool that does what it is told, to see what becomes of the calls around it."""
 
+import asyncio
 import json
 import os
 import time
@@ -41,6 +42,10 @@ class BreakableTool:
             time.sleep(0.5)
         if text == "raise":
             raise RuntimeError("told to")
+        if text == "exit":
+            raise SystemExit("told to")
+        if text == "cancel":
+            raise asyncio.CancelledError("told to")
         if text == "number":
             return ToolResult.ok(7)  # type: ignore[arg-type]
         if text.startswith("invalid"):

@@ -63,10 +63,14 @@ def batches(log: Path) -> list[list[str]]:
     return [json.loads(line)[1] for line in log.read_text().splitlines()]
 
 
-def test_a_call_that_raises_fails_alone() -> None:
-    results = ask(in_process(), "one", "raise", "two")
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [("raise", "RuntimeError"), ("exit", "SystemExit"), ("cancel", "CancelledError")],
+)
+def test_a_call_that_raises_fails_alone(text: str, error: str) -> None:
+    results = ask(in_process(), "one", text, "two")
     assert statuses(results) == ["ok", "failed", "ok"]
-    assert results[1].error == "RuntimeError: told to"
+    assert results[1].error == f"{error}: told to"
 
 
 def test_more_calls_than_a_batch_are_answered_in_order(tmp_path: Path) -> None:
