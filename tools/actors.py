@@ -34,7 +34,8 @@ def answer(tool: Tool, requests: Sequence[ToolRequest]) -> list[ToolResult]:
     """One result for each request, in order. A request that breaks the tool fails alone.
 
     Raises:
-        ContractError: the tool did not answer every request with a ToolResult of text.
+        ContractError: the tool did not answer every request with a ToolResult, whose fields have
+            the types they say.
         ToolformerError: whatever of this system's errors the tool raises; no retry mends those.
     """
     try:
@@ -57,6 +58,10 @@ def _checked(
             raise _broken(tool, f"a {type(result).__name__}", "a ToolResult")
         if not isinstance(result.result, str | None):
             raise _broken(tool, f"a result of type {type(result.result).__name__}", "text")
+        if not isinstance(result.error, str | None):
+            raise _broken(tool, f"an error of type {type(result.error).__name__}", "text")
+        if not isinstance(result.status, ToolStatus):
+            raise _broken(tool, f"a status of type {type(result.status).__name__}", "a ToolStatus")
     return list(results)
 
 

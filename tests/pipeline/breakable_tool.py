@@ -48,6 +48,10 @@ class BreakableTool:
             raise asyncio.CancelledError("told to")
         if text == "number":
             return ToolResult.ok(7)  # type: ignore[arg-type]
+        if text == "error object":
+            return ToolResult.invalid(ValueError("told to"))  # type: ignore[arg-type]
+        if text == "status text":
+            return ToolResult(status="failed", error="told to")  # type: ignore[arg-type]
         if text.startswith("invalid"):
             return ToolResult.invalid("told to")
         if text.startswith("down") or (text.startswith("starting") and self._asked[text] <= 2):

@@ -86,9 +86,17 @@ def test_a_batch_has_the_configured_size(tmp_path: Path) -> None:
     assert batches(tmp_path / "log") == [["a", "b", "c"], ["d", "e", "f"], ["g"]]
 
 
-def test_a_result_that_is_no_text_stops_the_run_and_names_the_tool() -> None:
-    with pytest.raises(ContractError, match=r"tool Breakable.*got a result of type int"):
-        ask(in_process(), "number")
+@pytest.mark.parametrize(
+    ("text", "got"),
+    [
+        ("number", "a result of type int"),
+        ("error object", "an error of type ValueError"),
+        ("status text", "a status of type str"),
+    ],
+)
+def test_a_field_of_another_type_stops_the_run_and_names_the_tool(text: str, got: str) -> None:
+    with pytest.raises(ContractError, match=f"tool Breakable.*got {got}"):
+        ask(in_process(), text)
 
 
 def test_units_share_batches_while_the_tool_is_busy(tmp_path: Path) -> None:
