@@ -1,6 +1,7 @@
 """Asking a tool: equal requests once, what is known from memory or disk not at all."""
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,7 +59,7 @@ class ToolClient:
         )
         cache = None
         if access.cache is not None:
-            cache = ResultCache(access.cache, access.name, self._info.version)
+            cache = ResultCache(access.cache, access.name, _cached_version(access, self._info))
         self._queue = ToolQueue(rules, processes, _DiskStore(cache))
         self._in_flight: dict[ToolRequest, ToolCall] = {}
         self._memory = ResultMemory()
@@ -144,6 +145,13 @@ def _processes(access: ToolAccess) -> tuple[Sequence[ToolProcess], ToolInfo]:
     info = load_actors(access.name, access.actors)
     timeout_s = access.timeout_s * access.sharers
     return [ProcessOfActor(access.name, actor, info, timeout_s) for actor in access.actors], info
+
+
+def _cached_version(access: ToolAccess, info: ToolInfo) -> str:
+    """What the answers on disk belong to; one's own tool may not change its version with them."""
+    if access.factory is None:
+        return info.version
+    return json.dumps([info.version, access.factory, access.options], sort_keys=True, default=str)
 
 
 async def _all_answered(answers: Sequence[asyncio.Future[ToolResult]]) -> None:

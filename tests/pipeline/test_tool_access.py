@@ -173,6 +173,14 @@ def test_a_rerun_finds_everything_on_disk_and_another_version_nothing(tmp_path: 
     assert len(list((tmp_path / "cache").glob("*.sqlite"))) == 2
 
 
+def test_own_tools_of_other_options_share_no_file_whatever_their_version(tmp_path: Path) -> None:
+    for log in ("a", "b", "a"):
+        client = in_process(options={"log": str(tmp_path / log)}, cache=tmp_path / "cache")
+        ask(client, "one")
+    assert batches(tmp_path / "a") == batches(tmp_path / "b") == [["one"]]
+    assert len(list((tmp_path / "cache").glob("*.sqlite"))) == 2
+
+
 def test_a_cache_that_cannot_be_kept_is_a_warning_and_no_failure(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     client = in_process(cache=tmp_path / "file")
