@@ -118,7 +118,7 @@ def test_the_mcp_server_answers(place: Path, build: Build, way: str) -> None:
     pytest.importorskip("mcp")
     (place / "my_server.py").write_text(block("python", "# my_server.py"))
     asked = ("Paris", "Rome", "Atlantis", "../../etc")
-    expected = [("ok", "Rain, 12 degrees."), ("ok", "Sun, 24 degrees.")] + [("invalid", None)] * 2
+    expected = [("ok", "Rain, 12 degrees."), ("ok", "Sun, 24 degrees.")] + [("failed", None)] * 2
     if way == "command":
         tool = build("Weather", block("yaml", "command: [python, my_server.py]"))
         assert answers(tool, *asked) == expected

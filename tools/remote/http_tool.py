@@ -2,7 +2,7 @@
 
 import atexit
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Literal
@@ -22,6 +22,7 @@ from tools.remote.options import (
     version_of,
 )
 
+_INVALID = (400, 413, 414, 422)  # these speak of the input
 _RETRYABLE_4XX = {408, 425, 429}  # the endpoint is slow or busy
 _CREDENTIALS_4XX = {401, 407}  # these speak of our credentials, not of the input
 
@@ -38,6 +39,8 @@ class HttpTool:
         method: POST or GET.
         arguments: further fields or parameters, always the same.
         headers: ${NAME} in a value stands for an environment variable where the tool runs.
+        invalid_statuses: of 400 to 499, those by which the endpoint refuses an input; all others
+            are failures.
         version: raise it when the endpoint begins to answer differently.
         timeout_s: for a whole exchange, from connecting to the last byte.
         max_input_bytes: longer inputs are invalid and are not sent.
@@ -57,6 +60,7 @@ class HttpTool:
         method: Literal["POST", "GET"] = "POST",
         arguments: dict[str, Any] | None = None,
         headers: dict[str, str] | None = None,
+        invalid_statuses: Sequence[int] = _INVALID,
         version: str = "",
         timeout_s: float = 10.0,
         max_input_bytes: int = 10_000,
@@ -76,6 +80,7 @@ class HttpTool:
         self._arguments = _checked_arguments(name, url, method, argument, arguments or {})
         self._path = result.split(".") if result else []
         self._headers = checked_headers(name, headers or {})
+        self._invalid_statuses = _checked_statuses(name, invalid_statuses)
         self._timeout_s = timeout_s
         self._max_input_bytes, self._max_response_bytes = max_input_bytes, max_response_bytes
         self._open: ExitStack | None = None
@@ -135,7 +140,7 @@ class HttpTool:
     async def _exchange(self, text: str) -> ToolResult:
         with anyio.fail_after(self._timeout_s):
             async with self._client.stream(**self._request(text)) as response:
-                if (refused := _refused_by(response)) is not None:
+                if (refused := _refused_by(response, self._invalid_statuses)) is not None:
                     return refused
                 body = bytearray()
                 async for chunk in response.aiter_raw():
@@ -195,15 +200,27 @@ def _checked_arguments(
     }
 
 
-def _refused_by(response: httpx.Response) -> ToolResult | None:
+def _checked_statuses(tool: str, statuses: Sequence[int]) -> frozenset[int]:
+    for status in statuses:
+        if not 400 <= status < 500 or status in _CREDENTIALS_4XX | _RETRYABLE_4XX:
+            raise ConfigError(
+                f"tool {tool}: option 'invalid_statuses': {status} does not say that an input is "
+                "invalid; expected 400 to 499, but for 401, 407, 408, 425 and 429"
+            )
+    return frozenset(statuses)
+
+
+def _refused_by(response: httpx.Response, invalid: Collection[int]) -> ToolResult | None:
     """What a response says by its head alone: anything but an answer that is to be read."""
     status = f"status {response.status_code}"
     if response.status_code in _CREDENTIALS_4XX:
         return ToolResult.failed(f"{status}: the credentials are missing or wrong")
     if response.status_code >= 500 or response.status_code in _RETRYABLE_4XX:
         return ToolResult.failed(status, retryable=True)
-    if response.status_code >= 400:
+    if response.status_code in invalid:
         return ToolResult.invalid(status)
+    if response.status_code >= 400:
+        return ToolResult.failed(status)
     if response.status_code >= 300:
         return ToolResult.failed(f"{status}: redirects are not followed")
     if response.headers.get("Content-Encoding", "identity") != "identity":

@@ -137,7 +137,8 @@ class McpSession:
 def _result(answer: CallToolResult) -> ToolResult:
     text = "\n".join(part.text for part in answer.content if isinstance(part, TextContent))
     if answer.is_error:
-        return ToolResult.invalid(one_line(ValueError(text))[:_ERROR_CHARACTERS] or "an error")
+        # This is also how a server says that it is busy or broken, so it is no fault of the input.
+        return ToolResult.failed(one_line(ValueError(text))[:_ERROR_CHARACTERS] or "an error")
     return ToolResult.ok(text) if text.strip() else ToolResult.empty("no text in the answer")
 
 

@@ -111,7 +111,7 @@ def version_of(version: str, options: Mapping[str, Any]) -> str:
     """A version that changes with any of the options; `version` is the user's own word."""
     text = json.dumps(options, sort_keys=True, default=str)
     digest = hashlib.blake2b(text.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
-    return f"1:{version}:{digest}" if version else f"1:{digest}"
+    return f"2:{version}:{digest}" if version else f"2:{digest}"
 
 
 def refusal_of(text: str, max_bytes: int) -> str | None:

@@ -156,4 +156,5 @@ _ANSWERS: dict[str, Callable[[_Handler], None]] = {
     "/down": _status(503),
     "/secret": _status(401),
     "/bad": _status(400),
+    **{f"/status/{status}": _status(status) for status in (402, 403, 405, 408, 413, 414, 422, 425)},
 }

@@ -126,8 +126,16 @@ def test_a_query_too_long_for_a_url_is_invalid(make: Make) -> None:
 @pytest.mark.parametrize(
     ("path", "status", "retryable", "error"),
     [
-        ("/absent", "invalid", False, "status 404"),
         ("/bad", "invalid", False, "status 400"),
+        ("/status/413", "invalid", False, "status 413"),
+        ("/status/414", "invalid", False, "status 414"),
+        ("/status/422", "invalid", False, "status 422"),
+        ("/status/402", "failed", False, "status 402"),
+        ("/status/403", "failed", False, "status 403"),
+        ("/absent", "failed", False, "status 404"),
+        ("/status/405", "failed", False, "status 405"),
+        ("/status/408", "failed", True, "status 408"),
+        ("/status/425", "failed", True, "status 425"),
         ("/secret", "failed", False, "status 401: the credentials are missing or wrong"),
         ("/busy", "failed", True, "status 429"),
         ("/down", "failed", True, "status 503"),
@@ -146,6 +154,13 @@ def test_how_it_ends_when_there_is_no_answer(
 ) -> None:
     result = ask(make(path, result="data"))
     assert (result.status, result.retryable, result.error) == (status, retryable, error)
+
+
+def test_an_endpoint_may_mean_something_else_by_a_status(make: Make) -> None:
+    statuses = {
+        path: ask(make(path, invalid_statuses=[404])).status for path in ("/absent", "/bad")
+    }
+    assert statuses == {"/absent": ToolStatus.INVALID, "/bad": ToolStatus.FAILED}
 
 
 @pytest.mark.parametrize(
@@ -303,6 +318,8 @@ def test_a_variable_that_cannot_be_sent_is_named_but_not_shown(
         ({"method": "PUT"}, "Input should be 'POST' or 'GET'"),
         ({"timeout_s": 0}, "'timeout_s' is 0.0, expected more than 0"),
         ({"max_input_bytes": -1}, "'max_input_bytes' is -1, expected more than 0"),
+        ({"invalid_statuses": [404, 200]}, "'invalid_statuses': 200 does not say"),
+        ({"invalid_statuses": [429]}, "'invalid_statuses': 429 does not say"),
         ({"arguments": {"q": 1}}, "'q' carries the input and cannot be fixed too"),
         ({"arguments": {"a": [1]}, "method": "GET"}, "'a' is [1], expected text or a number"),
         ({"url": "http://host/?q=1", "method": "GET"}, "'q' carries the input"),
@@ -329,11 +346,12 @@ def test_the_version_changes_with_every_option() -> None:
         {}, {"url": "http://host/2"}, {"argument": "p"}, {"result": "y"}, {"method": "GET"},
         {"arguments": {"a": 1}}, {"arguments": {"a": "1"}}, {"headers": {"X-A": "b"}},
         {"version": "2"}, {"timeout_s": 3.0}, {"max_input_bytes": 9}, {"max_response_bytes": 9},
+        {"invalid_statuses": [404]},
     ]  # fmt: skip
     tools = [build_tool("Ask", factory=FACTORY, options=base | more) for more in changed]
     assert len({tool.version for tool in tools}) == len(changed)
     assert build_tool("Ask", factory=FACTORY, options=base).version == tools[0].version
-    assert tools[8].version.startswith("1:2:")
+    assert tools[8].version.startswith("2:2:")
 
 
 def test_building_and_loading_it_asks_nobody(endpoint: Endpoint, make: Make) -> None:

@@ -136,10 +136,11 @@ def test_what_is_too_large_or_no_text_is_not_sent(weather: McpTool, city: str, w
     assert result.status is ToolStatus.INVALID and why in (result.error or "")
 
 
-def test_an_error_of_the_servers_tool_is_an_invalid_input(weather: McpTool) -> None:
+def test_an_error_of_the_servers_tool_is_not_blamed_on_the_input(weather: McpTool) -> None:
     before = pid_of(weather, "Paris")
     result = ask(weather, "Atlantis")
-    assert result.status is ToolStatus.INVALID and "get_weather" in (result.error or "")
+    assert (result.status, result.retryable) == (ToolStatus.FAILED, False)
+    assert "get_weather" in (result.error or "")
     assert pid_of(weather, "Paris") == before
 
 
@@ -232,8 +233,8 @@ def test_the_parts_that_are_text_are_the_answer(make: Make, address: str) -> Non
         ),
         ('{"content": [{"type": "text", "text": " \\n"}]}', "empty", "no text"),
         ('{"content": []}', "empty", "no text"),
-        ('{"content": [{"type": "text", "text": "no"}], "isError": true}', "invalid", "no"),
-        ('{"content": [], "isError": true}', "invalid", "an error"),
+        ('{"content": [{"type": "text", "text": "no"}], "isError": true}', "failed", "no"),
+        ('{"content": [], "isError": true}', "failed", "an error"),
         ('{"content": 3}', "failed", "not an answer"),
         ('{}, "error": {"code": -32602, "message": "bad"}', "invalid", "bad"),
         ('{}, "error": {"code": -32050, "message": "odd"}', "failed", "odd"),
@@ -378,7 +379,7 @@ def test_a_server_at_an_address_answers_alike(make: Make, address: str) -> None:
     tool = make(url=address, arguments={"unit": "K"})
     pid = pid_of(tool, "Paris")
     assert ask(tool, "../..\r\nHost: x").result == f"'../..\\r\\nHost: x': 20 K, says {pid}"
-    assert ask(tool, "Atlantis").status is ToolStatus.INVALID
+    assert ask(tool, "Atlantis").status is ToolStatus.FAILED
     large = ask(tool, "Babel")
     assert (large.status, large.retryable) == (ToolStatus.FAILED, False)
     assert large.error == "the answer has more than 1000000 bytes"
