@@ -36,7 +36,11 @@ class StreamableServer:
         async with (
             client,
             streamable_http_client(
-                self._url, http_client=client, max_sse_event_size=self._max_response_bytes
+                self._url,
+                http_client=client,
+                # It would wait for a server that may have stopped answering.
+                terminate_on_close=False,
+                max_sse_event_size=self._max_response_bytes,
             ) as streams,
         ):
             yield streams
