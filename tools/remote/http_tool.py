@@ -91,10 +91,16 @@ class HttpTool:
         """Make the client, unless that is done; the endpoint is not asked yet.
 
         Raises:
-            ConfigError: an environment variable that a header names is not set.
+            ConfigError: the address is none, or an environment variable that a header names is
+                not set.
         """
         if self._open is not None:
             return
+        try:
+            httpx.URL(self._url)
+        except httpx.InvalidURL as error:
+            problem = f"{self._url!r}: {one_line(error)}"
+            raise ConfigError(f"tool {self.name}: option 'url' is {problem}") from None
         headers = filled_in(self.name, "headers", self._headers)
         self._client = httpx.AsyncClient(
             # Compressed answers are not asked for: their size is known only when it is too late.

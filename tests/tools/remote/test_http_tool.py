@@ -340,6 +340,14 @@ def test_an_option_that_cannot_be_used_is_named(options: dict[str, Any], problem
     assert "\n" not in str(error.value) and "pass@" not in str(error.value)
 
 
+def test_an_address_that_is_none_is_named_before_any_input(make: Make) -> None:
+    tool = make(url="http://999.1.1.1/x")
+    with pytest.raises(
+        ConfigError, match=r"^tool Ask: option 'url' is 'http://999.1.1.1/x': Invalid IPv4"
+    ):
+        tool.load()
+
+
 def test_the_version_changes_with_every_option() -> None:
     base: dict[str, Any] = {"url": "http://host/", "argument": "q", "result": "x"}
     changed: list[dict[str, Any]] = [
