@@ -48,15 +48,18 @@ def graph(units: Sequence[Unit], config: RunConfig, method: Method, pools: Pools
     )
     documents = _stage(units_of_work, replicas, ReadStage, *model, method)
     sampled = _stage(documents, replicas, LMStage, "sample", lms, method)
+    # One actor asks the tools: of two, one would count the other's batch into its timeouts.
     executed = _stage(
-        sampled, replicas, ExecuteStage, pools.tools, *model, method.max_result_tokens
+        sampled, replicas, ExecuteStage, pools.tools, *model, method.max_result_tokens, size=1
     )
     return _stage(executed, replicas, LMStage, "score", lms, method)
 
 
-def _stage(rows: Dataset, replicas: int, stage: Any, *arguments: Any) -> Dataset:
+def _stage(
+    rows: Dataset, replicas: int, stage: Any, *arguments: Any, size: int | None = None
+) -> Dataset:
     """`rows` through a fixed pool of `stage` actors that together hold two units a replica."""
-    size = stage_actors(replicas)
+    size = size or stage_actors(replicas)
     in_flight = _UNITS_PER_REPLICA * math.ceil(replicas / size)
     return rows.map_batches(
         stage,

@@ -19,7 +19,7 @@ from tools.actors import ToolActor, health_of
 from tools.base import ConfigError
 
 STAGE_CPUS = 0.25  # stages wait for actors most of the time
-_NUM_STAGES = 5  # read, sample, execute, score, commit
+_NUM_SCALED_STAGES = 4  # read, sample, score, commit; execute is one actor whatever the size
 _REPLICAS_PER_STAGE_ACTOR = 8
 _PATIENCE_S = 60.0
 
@@ -33,7 +33,7 @@ class Pools:
 
 
 def stage_actors(replicas: int) -> int:
-    """How many actors each stage of the graph has."""
+    """How many actors each stage of the graph has, but for execute."""
     return math.ceil(replicas / _REPLICAS_PER_STAGE_ACTOR)
 
 
@@ -72,7 +72,6 @@ def access_to(name: str, config: RunConfig, *, actors: Sequence[Any] = ()) -> To
         batch_size=tool.batch_size,
         retries=tool.retries,
         cache=config.tool_cache,
-        sharers=stage_actors(config.engine.replicas),
         num_gpus=tool.num_gpus,
         num_cpus=tool.num_cpus,
         actors=actors,
@@ -142,7 +141,7 @@ def shortage(config: RunConfig) -> str | None:
     tools = config.tools.values()
     gpus = config.engine.replicas * config.engine.num_gpus
     gpus += sum(tool.actors * tool.num_gpus for tool in tools)
-    cpus = _NUM_STAGES * stage_actors(config.engine.replicas) * STAGE_CPUS
+    cpus = (1 + _NUM_SCALED_STAGES * stage_actors(config.engine.replicas)) * STAGE_CPUS
     cpus += sum(tool.actors * tool.num_cpus for tool in tools)
     there = ray.cluster_resources()  # type: ignore[no-untyped-call]
     parts = [

@@ -22,8 +22,6 @@ class ToolAccess:
     """How one tool is reached: built by the stage when there are no `actors`, else one of them.
 
     `num_gpus` and `num_cpus` are what each actor asked Ray for.
-
-    `sharers` is how many stages ask the same actors: an actor may have a batch of each waiting.
     """
 
     name: str
@@ -33,7 +31,6 @@ class ToolAccess:
     batch_size: int = 32
     retries: int = 2
     cache: Path | None = None  # a directory
-    sharers: int = 1
     num_gpus: float = 0.0
     num_cpus: float = 0.0
     actors: Sequence[Any] = field(default_factory=tuple)
@@ -143,8 +140,9 @@ def _processes(access: ToolAccess) -> tuple[Sequence[ToolProcess], ToolInfo]:
         here = ProcessHere(ToolHost(access.name, access.factory, access.options))
         return [here], here.info
     info = load_actors(access.name, access.actors)
-    timeout_s = access.timeout_s * access.sharers
-    return [ProcessOfActor(access.name, actor, info, timeout_s) for actor in access.actors], info
+    return [
+        ProcessOfActor(access.name, actor, info, access.timeout_s) for actor in access.actors
+    ], info
 
 
 def _cached_version(access: ToolAccess, info: ToolInfo) -> str:
