@@ -2,6 +2,7 @@
 
 import atexit
 import json
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -14,9 +15,11 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from tools.base import ConfigError, ToolRequest, ToolResult, one_line
 from tools.remote.options import (
+    checked_arguments,
     checked_headers,
     checked_positive,
     checked_url,
+    filled_arguments,
     filled_in,
     refusal_of,
     version_of,
@@ -37,8 +40,9 @@ class HttpTool:
             `method: GET` a parameter of the query.
         result: where the answer is, as in `data.0.text`; "" if all of the JSON is the answer.
         method: POST or GET.
-        arguments: further fields or parameters, always the same.
-        headers: ${NAME} in a value stands for an environment variable where the tool runs.
+        arguments: further fields or parameters, always the same; ${NAME} in a text stands for an
+            environment variable where the tool runs.
+        headers: the same holds for their values.
         invalid_statuses: of 400 to 499, those by which the endpoint refuses an input; all others
             are failures.
         version: raise it when the endpoint begins to answer differently.
@@ -84,6 +88,7 @@ class HttpTool:
         self._timeout_s = timeout_s
         self._max_input_bytes, self._max_response_bytes = max_input_bytes, max_response_bytes
         self._open: ExitStack | None = None
+        self._fixed: dict[str, Any]  # the arguments as they are sent
         self._portal: BlockingPortal
         self._client: httpx.AsyncClient
 
@@ -91,8 +96,8 @@ class HttpTool:
         """Make the client, unless that is done; the endpoint is not asked yet.
 
         Raises:
-            ConfigError: the address is none, or an environment variable that a header names is
-                not set.
+            ConfigError: the address is none, or an environment variable that a header or an
+                argument names is not set.
         """
         if self._open is not None:
             return
@@ -102,6 +107,9 @@ class HttpTool:
             problem = f"{self._url!r}: {one_line(error)}"
             raise ConfigError(f"tool {self.name}: option 'url' is {problem}") from None
         headers = filled_in(self.name, "headers", self._headers)
+        self._fixed = filled_arguments(self.name, self._arguments)
+        # It logs whole addresses, which hold the arguments of a GET.
+        logging.getLogger("httpx").setLevel(logging.WARNING)
         self._client = httpx.AsyncClient(
             # Compressed answers are not asked for: their size is known only when it is too late.
             headers={"Accept": "application/json", **headers, "Accept-Encoding": "identity"},
@@ -158,7 +166,7 @@ class HttpTool:
 
     def _request(self, text: str) -> dict[str, Any]:
         """Method, address and body; `text` is a value in the body or in the query."""
-        arguments = {**self._arguments, self._argument: text}
+        arguments = {**self._fixed, self._argument: text}
         if self._method == "POST":
             return {"method": "POST", "url": self._url, "json": arguments}
         separator = "&" if urlsplit(self._url).query else "?"
@@ -185,6 +193,7 @@ class HttpTool:
 def _checked_arguments(
     tool: str, url: str, method: str, argument: str, arguments: Mapping[str, Any]
 ) -> dict[str, Any]:
+    arguments = checked_arguments(tool, arguments)
     fixed = {*arguments}
     if method == "GET":
         fixed |= {key for key, _ in parse_qsl(urlsplit(url).query, keep_blank_values=True)}

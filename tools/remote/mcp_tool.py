@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 from tools.base import ConfigError, ToolformerError, ToolRequest, ToolResult
 from tools.remote.mcp_arguments import NotConvertible, converter_of
 from tools.remote.options import (
+    checked_arguments,
     checked_environment,
     checked_headers,
     checked_positive,
     checked_url,
+    filled_arguments,
     filled_in,
     refusal_of,
     version_of,
@@ -39,10 +41,10 @@ class McpTool:
             schema: a string, a number, an integer or a boolean.
         command: the server's program and its arguments; no shell reads them.
         url: instead of it, the address of a server that speaks streamable HTTP.
-        arguments: further arguments, always the same.
-        env: variables given to the server beside PATH, HOME and the like; ${NAME} in a value
-            stands for an environment variable where the tool runs.
-        headers: the same for the requests to `url`.
+        arguments: further arguments, always the same; ${NAME} in a text stands for an
+            environment variable where the tool runs.
+        env: variables given to the server beside PATH, HOME and the like, with ${NAME} alike.
+        headers: of the requests to `url`, with ${NAME} alike.
         version: raise it when the server begins to answer differently.
         timeout_s: for the answer to a call.
         start_timeout_s: for each of the first answers of a session, which wait until a server
@@ -81,7 +83,9 @@ class McpTool:
             max_input_bytes=max_input_bytes,
             max_response_bytes=max_response_bytes,
         )
-        self._tool, self._argument, self._arguments = tool, argument, arguments or {}
+        self._tool, self._argument = tool, argument
+        self._arguments = checked_arguments(name, arguments or {})
+        self._fixed: dict[str, Any] = {}  # the arguments as they are sent
         if argument in self._arguments:
             raise ConfigError(
                 f"tool {name}: {argument!r} carries the input and cannot be fixed too"
@@ -100,7 +104,8 @@ class McpTool:
         """Open the session, unless one is open, and see that the tool is there.
 
         Raises:
-            ConfigError: the server has no such tool, or none with such arguments.
+            ConfigError: the server has no such tool, or none with such arguments, or an environment
+                variable that an option names is not set.
             ToolformerError: the server cannot be started or reached.
         """
         if self._session is not None and self._session.is_open:
@@ -108,6 +113,7 @@ class McpTool:
         from tools.remote.mcp_session import McpSession
 
         self.close()
+        self._fixed = filled_arguments(self.name, self._arguments)
         try:
             session = McpSession(
                 self._server(), start_timeout_s=self._start_timeout_s, timeout_s=self._timeout_s
@@ -151,7 +157,7 @@ class McpTool:
             value = self._convert(text)
         except NotConvertible as error:
             return ToolResult.invalid(str(error))
-        return self._session.call(self._tool, {**self._arguments, self._argument: value})
+        return self._session.call(self._tool, {**self._fixed, self._argument: value})
 
     def _server(self) -> "Server":
         from tools.remote.stdio_server import StdioServer

@@ -8,9 +8,9 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from tools.base import ConfigError
 
@@ -21,7 +21,13 @@ _SENDABLE = "expected ASCII without control characters or spaces around it"
 _SET_BY_THE_CLIENT = {
     "host", "content-length", "transfer-encoding", "connection", "upgrade", "accept-encoding",
 }  # fmt: skip
-_SECRET_NAME = re.compile(r"authorization|cookie|.*(?:key|token|secret|password)", re.IGNORECASE)
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")  # api and Key in apiKey, X and Auth in X-Auth
+# Of a whole word, so that neither author nor max_tokens is meant.
+_SECRET_WORD = re.compile(
+    r".*(?:authorization|authentication|auth|token|"
+    r"(?:cookie|key|secret|password|passwd|credential)s?)",
+    re.IGNORECASE,
+)
 
 
 def checked_url(tool: str, url: str) -> str:
@@ -48,6 +54,12 @@ def checked_url(tool: str, url: str) -> str:
             f"tool {tool}: option 'url' is {url!r}, {expected} without a fragment, in ASCII "
             "without spaces"
         )
+    for key, value in parse_qsl(parts.query):
+        if value and _is_secret(key):
+            raise ConfigError(
+                f"tool {tool}: option 'url': {key} is given as it is, which would be written to "
+                f"run.json; expected it in 'headers' or 'arguments', as ${{{_as_variable(key)}}}"
+            )
     return url
 
 
@@ -65,6 +77,16 @@ def checked_headers(tool: str, headers: Mapping[str, str]) -> dict[str, str]:
             raise ConfigError(f"{where} is set by the client itself")
     _refuse_secrets(tool, "headers", headers)
     return dict(headers)
+
+
+def checked_arguments(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The fixed arguments as configured, variables not yet filled in.
+
+    Raises:
+        ConfigError: one holds a secret itself.
+    """
+    _refuse_secrets(tool, "arguments", arguments)
+    return dict(arguments)
 
 
 def checked_environment(tool: str, environment: Mapping[str, str]) -> dict[str, str]:
@@ -100,6 +122,31 @@ def filled_in(tool: str, option: str, values: Mapping[str, str]) -> dict[str, st
     return filled
 
 
+def filled_arguments(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """`arguments` with every ${NAME} in a text replaced, however deep the text is.
+
+    Raises:
+        ConfigError: a variable is not set, or what it holds is not UTF-8.
+    """
+
+    def filled(key: str, value: Any) -> Any:
+        if isinstance(value, str) and _VARIABLE.search(value):
+            text = filled_in(tool, "arguments", {key: value})[key]
+            if refusal_of(text, len(text) * 4):
+                raise ConfigError(
+                    f"tool {tool}: option 'arguments': {key}: what its environment variables hold "
+                    "is not UTF-8"
+                )
+            return text
+        if isinstance(value, Mapping):
+            return {name: filled(str(name), inner) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [filled(key, inner) for inner in value]
+        return value
+
+    return {key: filled(key, value) for key, value in arguments.items()}
+
+
 def checked_positive(tool: str, **values: float) -> None:
     """Raise ConfigError for an option that is not greater than zero."""
     for option, value in values.items():
@@ -125,13 +172,27 @@ def refusal_of(text: str, max_bytes: int) -> str | None:
     return f"more than {max_bytes} bytes" if num_bytes > max_bytes else None
 
 
-def _refuse_secrets(tool: str, option: str, values: Mapping[str, str]) -> None:
-    for name, value in values.items():
-        if _SECRET_NAME.fullmatch(name) and value and _VARIABLE.search(value) is None:
+def _refuse_secrets(tool: str, option: str, values: Mapping[str, Any]) -> None:
+    for name, value in _texts(values):
+        if _is_secret(name) and value and _VARIABLE.search(value) is None:
             raise ConfigError(
                 f"tool {tool}: option {option!r}: {name} is given as it is, which would be written "
                 f"to run.json; expected an environment variable, as in ${{{_as_variable(name)}}}"
             )
+
+
+def _texts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Every text in `values` with the name nearest to it."""
+    for name, value in values.items():
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, str):
+                yield str(name), item
+            elif isinstance(item, Mapping):
+                yield from _texts(item)
+
+
+def _is_secret(name: str) -> bool:
+    return any(_SECRET_WORD.fullmatch(word) for word in _WORD.findall(name))
 
 
 def _as_variable(name: str) -> str:

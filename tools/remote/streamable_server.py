@@ -1,11 +1,15 @@
 """An MCP server at an address: no redirects, no proxies, answers of bounded size."""
 
+import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import httpx2
 from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
+
+# At DEBUG it logs whole messages, whose arguments may be secret.
+logging.getLogger("mcp.client.streamable_http").setLevel(logging.INFO)
 
 
 class StreamableServer:

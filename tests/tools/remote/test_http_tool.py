@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 import ssl
 import subprocess
@@ -287,6 +288,44 @@ def test_a_secret_is_sent_and_written_nowhere(
     assert make(headers={"Authorization": "Bearer ${ASK_KEY}"}).version == before
 
 
+@pytest.mark.parametrize("method", ["POST", "GET"])
+def test_a_secret_argument_is_sent_and_written_nowhere(
+    make: Make,
+    endpoint: Endpoint,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    method: str,
+) -> None:
+    caplog.set_level(1)
+    monkeypatch.setenv("ASK_KEY", "s3cr3t")
+    nested: dict[str, Any] = {"more": [{"key": "<${ASK_KEY}>"}]} if method == "POST" else {}
+    tool = make(method=method, arguments={"api_key": "${ASK_KEY}", **nested})
+    assert ask(tool, "${ASK_KEY}").status is ToolStatus.OK
+    line, _, body = endpoint.asked[0]
+    if method == "POST":
+        sent = {"api_key": "s3cr3t", "more": [{"key": "<s3cr3t>"}], "q": "${ASK_KEY}"}
+        assert json.loads(body) == sent
+    else:
+        assert "?api_key=s3cr3t&q=%24%7BASK_KEY%7D " in line
+    assert "s3cr3t" not in caplog.text + tool.version
+
+
+@pytest.mark.parametrize("value", [None, b"\xff"])
+def test_an_argument_that_cannot_be_filled_in_is_named(
+    make: Make, monkeypatch: pytest.MonkeyPatch, value: bytes | None
+) -> None:
+    monkeypatch.delenv("ASK_KEY", raising=False)
+    if value is not None:
+        monkeypatch.setenv("ASK_KEY", os.fsdecode(value))
+    with pytest.raises(ConfigError, match=r"^tool Ask: option 'arguments': key"):
+        make(arguments={"key": "${ASK_KEY}"}).load()
+
+
+def test_a_name_that_is_no_secret_may_stand_there(make: Make) -> None:
+    names = ("author", "keyword", "max_tokens", "Tokenizer", "X-Authority")
+    make("/echo?author=x&max_tokens=3", arguments=dict.fromkeys(names, "x"))
+
+
 @pytest.mark.parametrize(
     ("value", "problem"),
     [(None, "ASK_KEY, which is not set where the tool runs"), ("a\r\nX: 1", "cannot be sent")],
@@ -328,6 +367,13 @@ def test_a_variable_that_cannot_be_sent_is_named_but_not_shown(
         ({"headers": {"X A": "a"}}, "'X A' cannot be sent"),
         ({"headers": {"X-Api-Key": "abc"}}, "as in ${X_API_KEY}"),
         ({"headers": {"authorization": "Bearer abc"}}, "as in ${AUTHORIZATION}"),
+        ({"headers": {"Proxy-Authorization": "abc"}}, "as in ${PROXY_AUTHORIZATION}"),
+        ({"headers": {"X-Auth": "abc"}}, "as in ${X_AUTH}"),
+        ({"url": "http://host/?v=1&api_key=pass@1"}, "in 'headers' or 'arguments', as ${API_KEY}"),
+        ({"arguments": {"api_key": "abc"}}, "'arguments': api_key is given as it is"),
+        ({"arguments": {"accessToken": "abc"}}, "accessToken is given as it is"),
+        ({"arguments": {"with": [{"DB_PASSWD": "abc"}]}}, "DB_PASSWD is given as it is"),
+        ({"arguments": {"client-credentials": "abc"}}, "client-credentials is given"),
         ({"name": "Other"}, "'name' is no option"),
         ({"reslt": "x"}, "unknown option 'reslt', did you mean result?"),
     ],

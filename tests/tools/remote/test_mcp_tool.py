@@ -323,6 +323,8 @@ def test_a_server_that_does_not_start_is_one_line(
         ({"url": "http://host/mcp", "env": {}}, "'env' goes with command"),
         ({"headers": {}}, "'headers' goes with url"),
         ({"arguments": {"city": "x"}}, "'city' carries the input"),
+        ({"arguments": {"apiKey": "abc"}}, "apiKey is given as it is"),
+        ({"url": "http://host/mcp?token=abc"}, "token is given as it is"),
         ({"env": {"API_KEY": "abc"}}, "as in ${API_KEY}"),
         ({"timeout_s": -1}, "'timeout_s' is -1.0, expected more than 0"),
     ],
@@ -384,6 +386,17 @@ def test_a_server_at_an_address_answers_alike(make: Make, address: str) -> None:
     assert (large.status, large.retryable) == (ToolStatus.FAILED, False)
     assert large.error == "the answer has more than 1000000 bytes"
     assert pid_of(tool, "Paris") == pid
+
+
+def test_a_fixed_argument_may_be_in_the_environment(
+    make: Make, address: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(1)
+    monkeypatch.setenv("ITS_UNIT", "s3cr3t")
+    tool = make(url=address, arguments={"unit": "${ITS_UNIT}"})
+    assert (ask(tool, "${ITS_UNIT}").result or "").startswith("'${ITS_UNIT}': 20 s3cr3t, ")
+    ours = [record.getMessage() for record in caplog.records if "20 s3" not in record.getMessage()]
+    assert "s3cr3t" not in "".join(ours) + tool.version
 
 
 def test_a_server_at_an_address_may_go_and_come_back(make: Make) -> None:
