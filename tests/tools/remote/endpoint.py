@@ -26,6 +26,7 @@ class Endpoint(ThreadingHTTPServer):
         self.asked: list[tuple[str, dict[str, str], bytes]] = []
         self.num_bytes_sent = 0
         self.hung_up = threading.Event()
+        self.ended = threading.Event()
         self.elsewhere = ""  # where "/redirect" points to
 
     @property
@@ -44,6 +45,7 @@ def serving(certificate: ssl.SSLContext | None = None) -> Iterator[Endpoint]:
     try:
         yield endpoint
     finally:
+        endpoint.ended.set()
         endpoint.shutdown()
         thread.join()
         endpoint.server_close()
@@ -64,7 +66,7 @@ class _Handler(BaseHTTPRequestHandler):
             with suppress(ConnectionError):
                 answer(self)
 
-    do_GET = do_POST
+    do_GET = do_DELETE = do_POST
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: the tests' output is theirs."""
@@ -114,6 +116,33 @@ def _cookie(handler: _Handler) -> None:
     handler.reply(200, json.dumps({"data": got}).encode(), Set_Cookie="seen=1; Path=/")
 
 
+def _session(handler: _Handler) -> None:
+    """An MCP server with sessions, which stops answering once it is called."""
+    body = handler.server.asked[-1][2]
+    asked = json.loads(body) if body else {"method": handler.command}
+    results: dict[str, Any] = {
+        "initialize": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "session", "version": "1"},
+        },
+        "tools/list": {"tools": [{"name": "get_weather", "inputSchema": {"type": "object"}}]},
+    }
+    answer = {"jsonrpc": "2.0", "id": asked.get("id")}
+    if asked["method"] in ("tools/call", "DELETE"):
+        handler.server.ended.wait(60)
+    elif asked["method"] == "GET":
+        handler.reply(405, b"")
+    elif "id" not in asked:
+        handler.reply(202, b"")
+    elif asked["method"] in results:
+        answer["result"] = results[asked["method"]]
+        handler.reply(200, json.dumps(answer).encode(), Mcp_Session_Id="1")
+    else:
+        answer["error"] = {"code": -32601, "message": "what?"}
+        handler.reply(200, json.dumps(answer).encode())
+
+
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
 
 
@@ -134,6 +163,7 @@ _ANSWERS: dict[str, Callable[[_Handler], None]] = {
     "/v1/answer": _answer,
     "/flaky": _flaky,
     "/cookie": _cookie,
+    "/session": _session,
     "/redirect": _redirect(302),
     "/redirect-post": _redirect(307),
     "/endless": lambda handler: handler.trickle(_HEAD, b"0" * 65536, 0.0),

@@ -416,16 +416,15 @@ def test_a_server_at_an_address_may_go_and_come_back(make: Make) -> None:
         assert pid_of(tool, "Paris") != before
 
 
-def test_a_server_at_an_address_that_stops_answering_is_left_in_time(make: Make) -> None:
-    port = free_port()
-    with listening(lambda port: [sys.executable, SERVER, str(port)], port) as server:
-        tool = make(url=f"http://127.0.0.1:{port}/mcp", timeout_s=0.5, start_timeout_s=120.0)
+def test_a_session_whose_server_stops_answering_is_left_in_time(make: Make) -> None:
+    with serving() as endpoint:
+        tool = make(url=endpoint.url + "/session", timeout_s=0.5)
         tool.load()
-        server.send_signal(signal.SIGSTOP)
         started = time.monotonic()
         result = ask(tool, "Paris")
         assert time.monotonic() - started < 10
         assert (result.error, result.retryable) == ("no answer in 0.5 s", True)
+        assert endpoint.asked[-1][1]["mcp-session-id"] == "1"
 
 
 def test_a_server_at_an_address_leads_nowhere_else(make: Make) -> None:
