@@ -132,14 +132,15 @@ class ToolHost:
             self._tool = tool
         return ToolInfo(version=self._tool.version, uses_date=uses_date(self._tool))
 
-    def run(self, requests: Sequence[ToolRequest]) -> Served:
-        """The answers of the tool, which is loaded first where it is not yet.
+    def run(self, requests: Sequence[ToolRequest]) -> Served | None:
+        """The answers of the tool; None where it is not loaded: loading has no time limit.
 
         Raises:
-            ToolformerError: as `load`, or as `answer`.
+            ToolformerError: as `answer`.
         """
+        if self._tool is None:
+            return None
         info = self.load()
-        assert self._tool is not None
         self._busy_since = started = time.perf_counter()
         try:
             results = answer(self._tool, [info.plain(request) for request in requests])

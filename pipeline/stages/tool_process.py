@@ -31,6 +31,7 @@ class Lost(Enum):
 
     DIED = "died"
     LATE = "late"
+    UNLOADED = "unloaded"  # it went before the batch came, and the next has not loaded the tool
 
 
 class ToolProcess(Protocol):
@@ -53,7 +54,9 @@ class ProcessHere:
         self.info: ToolInfo = self._thread.submit(host.load).result()
 
     async def answer(self, batch: Sequence[ToolRequest]) -> Served | Lost:
-        return await asyncio.wrap_future(self._thread.submit(self._host.run, batch))
+        served = await asyncio.wrap_future(self._thread.submit(self._host.run, batch))
+        assert served is not None, "loaded by the constructor"
+        return served
 
     async def until_back(self) -> None:
         raise AssertionError("the caller's own process is not lost")
@@ -71,16 +74,29 @@ class ProcessOfActor:
         Raises:
             RayTaskError: around a ToolformerError that the tool raised.
         """
+        running = self._actor.run.remote(list(batch))
         try:
-            async with asyncio.timeout(self._timeout_s):
-                served: Served = await self._actor.run.remote(list(batch))
-                return served
+            served = await self._in_time(running)
         except TimeoutError:
             # It hangs, or works on what nobody waits for: the next batch needs a fresh process.
             ray.kill(self._actor, no_restart=False)
             return Lost.LATE
         except _GONE:
             return Lost.DIED
+        return Lost.UNLOADED if served is None else served
+
+    async def _in_time(self, running: Any) -> Served | None:
+        served: Served | None
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                served = await running
+        except TimeoutError:
+            # A busy event loop sees the answer and the end of the time at once.
+            ready, _ = ray.wait([running], timeout=0, fetch_local=False)
+            if not ready:
+                raise
+            served = await running
+        return served
 
     async def until_back(self) -> None:
         """Wait until the process has been started again and has loaded its tool.

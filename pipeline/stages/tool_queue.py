@@ -135,6 +135,9 @@ class ToolQueue:
 
     def _ask_alone(self, batch: Sequence[ToolCall], lost: Lost) -> list[ToolCall]:
         """The calls of a lost batch that are not asked again; the others are, one by one."""
+        if lost is Lost.UNLOADED:  # none of them was asked
+            self._add(batch)
+            return []
         unanswered, again = [], []
         for call in batch:
             call.deaths += lost is Lost.DIED

@@ -62,15 +62,16 @@ class BreakableTool:
 class LoadedTool(BreakableTool):
     """The same, but it answers only after `load`; its answers hold the date it was given."""
 
-    def __init__(self, *, loads: str = "", uses_date: bool = False) -> None:
+    def __init__(self, *, loads: str = "", pause_s: float = 0.0, uses_date: bool = False) -> None:
         super().__init__()
-        self._loads = loads
+        self._loads, self._pause_s = loads, pause_s
         self._loaded = 0
         self.uses_date = uses_date
 
     def load(self) -> None:
         if self._loads:
             raise RuntimeError(self._loads)
+        time.sleep(self._pause_s)
         self._loaded += 1
 
     def run(self, requests: Sequence[ToolRequest]) -> list[ToolResult]:

@@ -9,6 +9,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -236,6 +237,16 @@ def test_a_process_killed_from_outside_costs_a_retry_and_no_answer(tmp_path: Pat
     assert (usage.restarts, usage.retries) == (1, 3)
 
 
+def pid_of_the_next(actor: Any, killed: int) -> int:
+    """The process that Ray starts in place of one that was killed; returns once it runs."""
+    pid = killed
+    while pid == killed:
+        time.sleep(0.1)
+        with suppress(ray.exceptions.RayActorError):
+            pid = ray.get(health_of(actor)).pid
+    return pid
+
+
 def kill_the_first_process(log: Path) -> None:
     """SIGKILL to the process that wrote the first line of `log`, while it is at work."""
     while not log.exists() or "\n" not in log.read_text():
@@ -250,6 +261,38 @@ def test_a_call_that_hangs_times_out_once_and_frees_the_process(tmp_path: Path) 
     assert statuses(ask(client, "hang")) == ["timeout"]
     assert batches(tmp_path / "log") == [["hang"]]
     assert statuses(ask(client, "one")) == ["ok"]
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("cluster")
+def test_a_process_killed_while_idle_loads_again_in_any_time() -> None:
+    factory = "tests.pipeline.breakable_tool:LoadedTool"
+    actor: Any = ToolActor.remote("Breakable", factory, {"pause_s": 4.0})
+    client = client_of(actor, timeout_s=2.0)
+    killed = ray.get(health_of(actor)).pid
+    os.kill(killed, signal.SIGKILL)
+    started = pid_of_the_next(actor, killed)
+    results = ask(client, "one", "two", usage=(usage := ToolUsage()))
+    assert statuses(results) == ["ok", "ok"]
+    assert (usage.restarts, usage.retries, usage.batches) == (1, 0, 1)
+    assert ray.get(health_of(actor)).pid == started
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("cluster")
+def test_an_answer_in_time_counts_however_late_it_is_seen() -> None:
+    actor: Any = ToolActor.remote("Breakable", FACTORY, {})
+    client = client_of(actor, timeout_s=2.0)
+    before = ray.get(health_of(actor)).pid
+
+    async def asked() -> list[ToolResult]:
+        answers = asyncio.create_task(client.ask([ToolRequest(input="slow")]))
+        await asyncio.sleep(0.1)
+        time.sleep(3.0)  # what else is computed in the stage
+        return await answers
+
+    assert statuses(asyncio.run(asked())) == ["ok"]
+    assert ray.get(health_of(actor)).pid == before
 
 
 @pytest.mark.ray

@@ -86,3 +86,31 @@ def test_an_error_nobody_expects_reaches_all_that_wait() -> None:
         return await outcomes(ToolQueue(RULES, [Process(100)], BrokenStore()), *"abcd")
 
     assert asyncio.run(ask()) == ["nothing can be kept"] * 4
+
+
+class SlowToLoad(Process):
+    """Its process was killed while it had nothing to do, `times` times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__(answers=100)
+        self._times = times
+
+    async def answer(self, batch: Sequence[ToolRequest]) -> Served | Lost:
+        self._times -= 1
+        return await super().answer(batch) if self._times < 0 else Lost.UNLOADED
+
+    async def until_back(self) -> None:
+        pass
+
+
+def test_calls_that_meet_a_process_without_its_tool_wait_and_lose_nothing() -> None:
+    async def ask() -> list[ToolCall]:
+        queue = ToolQueue(RULES, [SlowToLoad(5)], NothingKnown())
+        asked = calls(*"abc")
+        queue.answer(asked, ToolUsage())
+        await asyncio.wait_for(asyncio.gather(*(call.answer for call in asked)), timeout=10)
+        return asked
+
+    asked = asyncio.run(ask())
+    assert [call.answer.result().result for call in asked] == list("abc")
+    assert [(call.alone, call.deaths, call.retries) for call in asked] == [(False, 0, 0)] * 3

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from tools.actors import ToolHost
-from tools.base import ToolformerError, ToolRequest
+from tools.base import ToolformerError, ToolRequest, ToolResult
 from tools.calendar_date import CalendarTool
 
 LOADED = "tests.pipeline.breakable_tool:LoadedTool"
@@ -14,13 +14,20 @@ BREAKABLE = "tests.pipeline.breakable_tool:BreakableTool"
 DAY = dt.date(2021, 3, 9)
 
 
+def answers(host: ToolHost, *inputs: str, date: dt.date | None = None) -> list[ToolResult]:
+    served = host.run([ToolRequest(input=text, date=date) for text in inputs])
+    assert served is not None
+    return served.results
+
+
 def test_a_tool_is_loaded_once_by_the_host() -> None:
     host = ToolHost("Breakable", LOADED, {})
     assert not host.health().loaded
+    assert host.run([ToolRequest(input="")]) is None
     host.load()
     host.load()
     assert host.health().loaded
-    assert [result.result for result in host.run([ToolRequest(input="")]).results] == ["1 None"]
+    assert [result.result for result in answers(host, "")] == ["1 None"]
 
 
 def test_a_tool_that_cannot_load_is_one_line() -> None:
@@ -34,7 +41,7 @@ def test_a_tool_that_cannot_load_is_one_line() -> None:
 def test_the_date_reaches_a_tool_that_says_it_uses_it(uses_date: bool, answer: str) -> None:
     host = ToolHost("Breakable", LOADED, {"uses_date": uses_date})
     assert host.load().uses_date == uses_date
-    (result,) = host.run([ToolRequest(input="", date=DAY)]).results
+    (result,) = answers(host, "", date=DAY)
     assert result.result == answer
 
 
@@ -46,8 +53,9 @@ def test_the_calendar_uses_the_date_and_the_calculator_does_not() -> None:
 
 def test_health_counts_what_the_process_answered() -> None:
     host = ToolHost("Breakable", BREAKABLE, {})
-    host.run([ToolRequest(input=text) for text in ("a", "raise", "invalid")])
-    host.run([ToolRequest(input="slow")])
+    host.load()
+    answers(host, "a", "raise", "invalid")
+    answers(host, "slow")
     health = host.health()
     assert (health.requests, health.batches) == (4, 2)
     assert health.statuses == {"ok": 2, "failed": 1, "invalid": 1}

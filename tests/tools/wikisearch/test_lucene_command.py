@@ -236,6 +236,7 @@ def actor(index: Path, ray_directory: Path) -> Iterator[Any]:
 @pytest.mark.ray
 def test_an_actor_that_is_killed_searches_again(actor: Any) -> None:
     requests = [ToolRequest(input=query) for query in ("word7", "", "name of it2999")]
+    ray.get(actor.load.remote())
     served = ray.get(actor.run.remote(requests))
     assert [result.result for result in served.results] == [
         "Title 7 > The word7 is the name of it7.", None,
@@ -244,6 +245,7 @@ def test_an_actor_that_is_killed_searches_again(actor: Any) -> None:
     pid = ray.get(actor.health.remote()).pid
     os.kill(pid, signal.SIGKILL)
     wait_for(lambda: not Path(f"/proc/{pid}/exe").exists())
-    again = ray.get(actor.run.options(max_task_retries=-1).remote(requests))
+    ray.get(actor.load.options(max_task_retries=-1).remote())
+    again = ray.get(actor.run.remote(requests))
     assert again.results == served.results
     assert ray.get(actor.health.remote()).pid != pid
