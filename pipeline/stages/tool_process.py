@@ -157,6 +157,7 @@ def _differ(name: str, one: ToolInfo, other: ToolInfo) -> ConfigError:
 
 def _not_back(name: str) -> ToolformerError:
     return ToolformerError(
-        f"tool {name}: its process died {_LOOKS} times before it had loaded; see what it needs "
-        "(memory, files), and run the same command again to continue"
+        f"tool {name}: its process was not back after {sum(_pauses()):.0f} s: it dies of loading, "
+        "or finds no place; see what it needs (memory, files, num_gpus, num_cpus), and run the "
+        "same command again to continue"
     )
