@@ -69,7 +69,12 @@ def annotate(
         finished = {u.unit_id for u in units if u.unit_id in marked and run.done_mark(u.unit_id)}
         todo = [unit for unit in units if unit.unit_id not in finished]
         if todo:
-            _annotate_units(todo, run, config, method, tool_versions, console, address, dashboard)
+            try:
+                _annotate_units(
+                    todo, run, config, method, tool_versions, console, address, dashboard
+                )
+            finally:
+                _clear(run)  # where one unit failed, writers of others were ended with it
     return Outcome(
         units_before=len(finished),
         units_done=len(todo),
@@ -113,9 +118,14 @@ def check_resume(run: RunDir, resume: Resume) -> None:
         raise ConfigError(f"{run.path}: --resume always, but there is no run to continue")
 
 
-def _begin_or_continue(run: RunDir, record: RunRecord, units: Sequence[Unit]) -> None:
+def _clear(run: RunDir) -> None:
+    """Remove what writers left that were ended in the middle of a file."""
     for directory in (run.path, run.path / "units", run.path / "_done"):
         remove_leftovers(directory)
+
+
+def _begin_or_continue(run: RunDir, record: RunRecord, units: Sequence[Unit]) -> None:
+    _clear(run)
     # Where no unit is finished, other settings spoil nothing: the run begins anew.
     if run.marked_units():
         before = run.record()
