@@ -16,6 +16,19 @@ def ray_directory() -> Iterator[Path]:
     shutil.rmtree(directory, ignore_errors=True)
 
 
+@pytest.fixture(scope="module")
+def local_ray(ray_directory: Path) -> Iterator[None]:
+    """A Ray of two CPUs in this process."""
+    import ray  # only where a test asks for it
+
+    ray.init(
+        address="local", num_cpus=2, include_dashboard=False, log_to_driver=False,
+        _temp_dir=str(ray_directory),
+    )  # fmt: skip
+    yield
+    ray.shutdown()
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 128 KiB, mounted for one test."""

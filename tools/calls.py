@@ -18,6 +18,7 @@ CLOSE = "]"
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _BRACKETS = str.maketrans("[]", "()")
+_AROUND_AN_ARGUMENT = " \t\r\n\0\"'`\u2018\u2019\u201c\u201d\u00ab\u00bb"
 _ARROWS = re.compile("(?:->|\u2192)>*")  # the rest of "->>" would be an arrow after a hyphen
 
 
@@ -61,6 +62,15 @@ def parse_call(text: str, tool: str) -> ApiCall | None:
 def is_tool_name(name: str) -> bool:
     """Whether `name` can stand before the parenthesis of a call."""
     return _NAME.fullmatch(name) is not None
+
+
+def unquoted(text: str) -> str:
+    """`text` without the white space and quotation marks around it.
+
+    The paper's prompts write QA("...") and WikiSearch("..."): the marks are the model's, not part
+    of what is asked.
+    """
+    return text.strip(_AROUND_AN_ARGUMENT)
 
 
 def sanitize_result(text: str) -> str:

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -190,16 +190,6 @@ def test_a_cache_that_cannot_be_kept_is_a_warning_and_no_failure(tmp_path: Path)
         assert len(usage.warnings) == expected
 
 
-@pytest.fixture(scope="module")
-def cluster(ray_directory: Path) -> Iterator[None]:
-    ray.init(
-        address="local", num_cpus=2, include_dashboard=False, log_to_driver=False,
-        _temp_dir=str(ray_directory),
-    )  # fmt: skip
-    yield
-    ray.shutdown()
-
-
 def hosted(timeout_s: float = 60.0, **options: str) -> ToolClient:
     return client_of(ToolActor.remote("Breakable", FACTORY, options), timeout_s)
 
@@ -213,7 +203,7 @@ def client_of(actor: Any, timeout_s: float = 60.0) -> ToolClient:
 
 
 @pytest.mark.ray
-@pytest.mark.usefixtures("cluster")
+@pytest.mark.usefixtures("local_ray")
 def test_calls_that_kill_the_process_fail_alone_however_many_there_are(tmp_path: Path) -> None:
     client = hosted(log=str(tmp_path / "log"))
     results = ask(client, "one", "die", "two", "die", "three", usage=(usage := ToolUsage()))
@@ -226,7 +216,7 @@ def test_calls_that_kill_the_process_fail_alone_however_many_there_are(tmp_path:
 
 
 @pytest.mark.ray
-@pytest.mark.usefixtures("cluster")
+@pytest.mark.usefixtures("local_ray")
 def test_a_process_killed_from_outside_costs_a_retry_and_no_answer(tmp_path: Path) -> None:
     client = hosted(log=str(tmp_path / "log"))
     killer = threading.Thread(target=kill_the_first_process, args=(tmp_path / "log",))
@@ -255,7 +245,7 @@ def kill_the_first_process(log: Path) -> None:
 
 
 @pytest.mark.ray
-@pytest.mark.usefixtures("cluster")
+@pytest.mark.usefixtures("local_ray")
 def test_a_call_that_hangs_times_out_once_and_frees_the_process(tmp_path: Path) -> None:
     client = hosted(timeout_s=2.0, log=str(tmp_path / "log"))
     assert statuses(ask(client, "hang")) == ["timeout"]
@@ -264,7 +254,7 @@ def test_a_call_that_hangs_times_out_once_and_frees_the_process(tmp_path: Path) 
 
 
 @pytest.mark.ray
-@pytest.mark.usefixtures("cluster")
+@pytest.mark.usefixtures("local_ray")
 def test_a_process_killed_while_idle_loads_again_in_any_time() -> None:
     factory = "tests.pipeline.breakable_tool:LoadedTool"
     actor: Any = ToolActor.remote("Breakable", factory, {"pause_s": 4.0})
@@ -279,7 +269,7 @@ def test_a_process_killed_while_idle_loads_again_in_any_time() -> None:
 
 
 @pytest.mark.ray
-@pytest.mark.usefixtures("cluster")
+@pytest.mark.usefixtures("local_ray")
 def test_an_answer_in_time_counts_however_late_it_is_seen() -> None:
     actor: Any = ToolActor.remote("Breakable", FACTORY, {})
     client = client_of(actor, timeout_s=2.0)
@@ -296,7 +286,7 @@ def test_an_answer_in_time_counts_however_late_it_is_seen() -> None:
 
 
 @pytest.mark.ray
-@pytest.mark.usefixtures("cluster")
+@pytest.mark.usefixtures("local_ray")
 def test_waiting_for_a_busy_process_is_no_timeout() -> None:
     client = hosted(timeout_s=3.0)
     inputs = [f"wait {number}" for number in range(320)]  # 6.4 s in all, 0.64 s a batch
@@ -304,7 +294,7 @@ def test_waiting_for_a_busy_process_is_no_timeout() -> None:
 
 
 @pytest.mark.ray
-@pytest.mark.usefixtures("cluster")
+@pytest.mark.usefixtures("local_ray")
 def test_a_process_says_how_it_is_while_a_batch_runs() -> None:
     actor: Any = ToolActor.remote("Breakable", FACTORY, {})
     client = client_of(actor)
@@ -324,7 +314,7 @@ def test_a_process_says_how_it_is_while_a_batch_runs() -> None:
 
 
 @pytest.mark.ray
-@pytest.mark.usefixtures("cluster")
+@pytest.mark.usefixtures("local_ray")
 def test_prometheus_sees_answers_batches_and_memory() -> None:
     client = hosted()
     ask(client, "metric one", "metric two", "invalid")
@@ -348,7 +338,7 @@ def scraped() -> str:
 
 
 @pytest.mark.ray
-@pytest.mark.usefixtures("cluster")
+@pytest.mark.usefixtures("local_ray")
 def test_actors_without_a_place_are_named_with_what_they_ask_for() -> None:
     actors: list[Any] = [
         ToolActor.options(num_gpus=num_gpus).remote("Breakable", FACTORY, {}) for num_gpus in (0, 2)
@@ -365,7 +355,7 @@ def test_actors_without_a_place_are_named_with_what_they_ask_for() -> None:
 
 
 @pytest.mark.ray
-@pytest.mark.usefixtures("cluster")
+@pytest.mark.usefixtures("local_ray")
 @pytest.mark.parametrize(
     ("tool", "engine", "says"),
     [

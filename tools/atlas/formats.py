@@ -5,13 +5,11 @@ The query of the retriever is the whole prompt, mask token included, not the bar
 
 import re
 
+from tools.calls import unquoted
+
 QUERY = "question: {question} answer: <extra_id_0>"
 READER_ROW = "{query} title: {title} context: {text}"
 TEXT_MAXLENGTH = 512  # tokens of a reader row or a query, end tokens included; the rest is cut
-
-# Quotation marks around a question are those of the calls in the paper's prompt (Appendix A.2):
-# QA("Where was Joe Biden born?").
-_AROUND_QUESTION = " \t\r\n\0\"'`\u2018\u2019\u201c\u201d\u00ab\u00bb"
 
 
 def clean_question(text: str, *, normalize: bool) -> str:
@@ -21,7 +19,7 @@ def clean_question(text: str, *, normalize: bool) -> str:
     """
     # Half a surrogate pair is text to a language model and to nobody else.
     plain = " ".join(text.encode("utf-8", "replace").decode("utf-8").split())
-    question = plain.strip(_AROUND_QUESTION)
+    question = unquoted(plain)
     if normalize:
         question = re.sub(r"[\s?]+$", "", question.lower())
     return question

@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from tools.base import InputError
-from tools.wikisearch.index import K1, MAX_QUERY_TERMS, B, Hit, clean_query
+from tools.calls import unquoted
+from tools.wikisearch.index import K1, MAX_QUERY_TERMS, B, Hit
 from tools.wikisearch.passages import ContentHash, Passage
 from tools.wikisearch.terms import Analyzer
 
@@ -42,7 +43,7 @@ class BM25Index:
 
     def search(self, query: str, k: int) -> list[Hit]:
         """As PassageIndex says."""
-        terms = islice(self._analyzer.terms(clean_query(query)), MAX_QUERY_TERMS)
+        terms = islice(self._analyzer.terms(unquoted(query)), MAX_QUERY_TERMS)
         term_ids = self.scorer.get_tokens_ids(terms)
         if not term_ids:
             return []

@@ -9,8 +9,6 @@ from tools.wikisearch.passages import Passage
 K1 = 0.9
 B = 0.4
 MAX_QUERY_TERMS = 64
-# Quotation marks around a query are the model's, not part of what it looks for.
-_AROUND_QUERY = " \t\r\n\0\"'`\u2018\u2019\u201c\u201d\u00ab\u00bb"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +40,3 @@ class PassageIndex(Protocol):
     def search_batch(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """What `search` finds for each query, in order; it does not depend on the others."""
         ...
-
-
-def clean_query(query: str) -> str:
-    """`query` without the white space and quotation marks around it."""
-    return query.strip(_AROUND_QUERY)

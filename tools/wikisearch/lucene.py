@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tools.base import InputError, one_line
-from tools.wikisearch.index import MAX_QUERY_TERMS, Hit, clean_query
+from tools.calls import unquoted
+from tools.wikisearch.index import MAX_QUERY_TERMS, Hit
 from tools.wikisearch.jvm import as_java_interface, java_calls, java_class, java_string, start_jvm
 from tools.wikisearch.passages import Passage
 
@@ -59,7 +60,7 @@ class LuceneIndex:
 
     def _search_batch(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         # In a function of its own: every reference to Java is gone when the thread lets go of it.
-        texts = [self._first_terms(clean_query(query)) for query in queries]
+        texts = [self._first_terms(unquoted(query)) for query in queries]
         if self._threads == 1 or len(texts) == 1:  # Anserini starts and ends threads for a batch
             found = [self._searcher.search(text, k) for text in texts]
         else:

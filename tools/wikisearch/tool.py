@@ -7,10 +7,10 @@ from pathlib import Path
 import bm25s
 
 from tools.base import ConfigError, InputError, ToolRequest, ToolResult
-from tools.calls import sanitize_result
+from tools.calls import sanitize_result, unquoted
 from tools.wikisearch.bm25 import build_index
 from tools.wikisearch.corpus import ReadCounts, read_passages
-from tools.wikisearch.index import K1, B, Hit, PassageIndex, clean_query
+from tools.wikisearch.index import K1, B, Hit, PassageIndex
 from tools.wikisearch.jvm import anserini_version, check_java
 from tools.wikisearch.saved import IndexMeta, load_index, read_meta
 from tools.wikisearch.sentences import cut_at_sentence_end
@@ -93,7 +93,7 @@ class WikiSearch:
 
     def run(self, requests: Sequence[ToolRequest]) -> list[ToolResult]:
         index = self._loaded()
-        asked = [n for n, request in enumerate(requests) if clean_query(request.input)]
+        asked = [n for n, request in enumerate(requests) if unquoted(request.input)]
         results = [ToolResult.invalid("an empty search term")] * len(requests)
         hits = index.search_batch([requests[n].input for n in asked], self._top_k)
         for n, found in zip(asked, hits, strict=True):

@@ -3,7 +3,7 @@
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +21,6 @@ from tools.atlas.tool import AtlasQA
 from tools.base import ConfigError, InputError, ToolRequest, ToolResult, ToolStatus
 
 pytestmark = pytest.mark.ray
-
-
-@pytest.fixture(scope="module")
-def cluster(ray_directory: Path) -> Iterator[None]:
-    ray.init(
-        address="local", num_cpus=2, include_dashboard=False, log_to_driver=False,
-        _temp_dir=str(ray_directory),
-    )  # fmt: skip
-    yield
-    ray.shutdown()
 
 
 def sharded(
@@ -60,7 +50,7 @@ def are_open(index: ShardedIndex) -> list[bool]:
 
 
 def test_shards_give_what_one_index_gives_and_a_killed_one_is_made_again(
-    cluster: None, atlas: Path
+    local_ray: None, atlas: Path
 ) -> None:
     path = atlas / "index" / "embeddings.npy"
     flat = FlatIndex(path, shapes=IndexShapes(num_rows=len(PASSAGES)), device=torch.device("cpu"))
@@ -93,7 +83,7 @@ def test_a_shard_computes_on_one_thread_whatever_others_have_set(atlas: Path) ->
         torch.set_num_threads(before)
 
 
-def test_answers_are_the_same_with_the_index_in_actors(cluster: None, atlas: Path) -> None:
+def test_answers_are_the_same_with_the_index_in_actors(local_ray: None, atlas: Path) -> None:
     questions = [ToolRequest(input=f"Where is the river number {n}?") for n in range(6)]
     settings: dict[str, Any] = {"path": str(atlas), "n_context": 4, "max_new_tokens": 6}
     in_actors = AtlasQA(**settings, index_actors=2)
@@ -105,7 +95,7 @@ def test_answers_are_the_same_with_the_index_in_actors(cluster: None, atlas: Pat
 
 
 def test_an_index_that_dies_again_and_again_fails_for_now(
-    cluster: None, atlas: Path, monkeypatch: pytest.MonkeyPatch
+    local_ray: None, atlas: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool = AtlasQA(path=str(atlas), n_context=4, index_actors=1)
     tool.load()
@@ -136,13 +126,13 @@ def test_an_index_that_dies_again_and_again_fails_for_now(
     assert results[1].status is ToolStatus.INVALID
 
 
-def test_an_index_the_actors_cannot_read_is_one_line(cluster: None, tmp_path: Path) -> None:
+def test_an_index_the_actors_cannot_read_is_one_line(local_ray: None, tmp_path: Path) -> None:
     index = sharded(tmp_path / "embeddings.npy", content_hash="missing", num_actors=1)
     with pytest.raises(InputError, match=r"embeddings\.npy: cannot read"):
         index.search(torch.zeros(1, HIDDEN), 4)
 
 
-def test_loading_waits_for_every_shard_also_for_one_that_died(cluster: None, atlas: Path) -> None:
+def test_loading_waits_for_every_shard_also_for_one_that_died(local_ray: None, atlas: Path) -> None:
     index = sharded(atlas / "index" / "embeddings.npy", content_hash="loaded")
     assert are_open(index) == [False, False]
     index.load()
@@ -153,7 +143,7 @@ def test_loading_waits_for_every_shard_also_for_one_that_died(cluster: None, atl
 
 
 def test_an_index_without_a_free_gpu_is_one_line(
-    cluster: None, atlas: Path, monkeypatch: pytest.MonkeyPatch
+    local_ray: None, atlas: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shards, "_PLACE_S", 0.5)
     index = sharded(atlas / "index" / "embeddings.npy", content_hash="no GPU", num_gpus=0.5)
@@ -170,7 +160,7 @@ def test_an_index_without_a_free_gpu_is_one_line(
 
 
 def test_a_busy_shard_has_a_place(
-    cluster: None, atlas: Path, monkeypatch: pytest.MonkeyPatch
+    local_ray: None, atlas: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = atlas / "index" / "embeddings.npy"
     first = sharded(path, content_hash="busy", num_actors=1)
