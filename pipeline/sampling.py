@@ -1,8 +1,10 @@
 """P and S for a unit: where a call is likely, and which calls (section 2, Sampling API Calls)."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -25,10 +27,14 @@ from pipeline.schemas import IN_FLIGHT
 from pipeline.seeds import sample_seed
 from pipeline.tokens import TokenCodec
 from pipeline.windows import Window, windows_of
-from tools.calls import ApiCall, parse_call
-from tools.prompt import render
+from tools.calls import CLOSE, ApiCall, may_be_call, parse_call
+from tools.prompt import header, render
 
 NO_IDS = np.zeros(0, dtype=np.int32)
+OUT_OF_MEMORY = "out_of_memory"  # why a document is dropped that an engine cannot fit
+
+# The last tokens of a prompt's examples may merge with the first of a text.
+_SEAM_TOKENS = 2
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,6 +45,8 @@ class _Job:
     tool: ToolMethod
     window: Window
     prompt_ids: NDArray[np.int32]
+    header_len: int  # of prompt_ids, the same for every text
+    fits: bool = True  # the engine has answered everything so far
     p_api_n: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     positions: NDArray[np.int32] = field(default_factory=lambda: NO_IDS)
     loss_empty: dict[int, float] = field(default_factory=dict)  # by position, nats
@@ -53,40 +61,83 @@ def sample_calls(unit: pa.Table, method: Method, codec: TokenCodec, engine: LMEn
     `method.exact_reductions` is on: L- <= L_i(eps) and L+ >= 0, so nothing there can be kept.
     """
     rows = unit.to_pylist()
+    headers = {name: codec.prompt_ids(header(t.template)) for name, t in method.tools.items()}
     jobs = [
-        _job(index, window, method[offer["tool"]], codec)
+        _job(index, window, method[offer["tool"]], headers[offer["tool"]], codec)
         for index, row in enumerate(rows)
         if row["dropped"] is None
         for offer in row["offers"]
         for window in windows_of(row, offer["tool"], codec)
     ]
-    _find_positions(jobs, codec, engine)
-    _loss_without_call(jobs, engine)
+    for group in _groups(jobs, engine.kept_tokens):
+        _find_positions(group, codec, engine)
+        _loss_without_call(group, engine)
+        for job in group:
+            job.live = [
+                int(i)
+                for i in job.positions
+                if not method.exact_reductions or job.loss_empty[int(i)] >= method.smallest_tau_f
+            ]
+        _draw(group, rows, method, codec, engine)
     for job in jobs:
-        job.live = [
-            int(i)
-            for i in job.positions
-            if not method.exact_reductions or job.loss_empty[int(i)] >= method.smallest_tau_f
-        ]
-    _draw(jobs, rows, method, codec, engine)
+        if not job.fits:
+            rows[job.row]["dropped"] = OUT_OF_MEMORY
     for job in jobs:
-        _record(job, rows[job.row], codec)
+        if rows[job.row]["dropped"] is None:
+            _record(job, rows[job.row], codec)
     return pa.Table.from_pylist(rows, schema=IN_FLIGHT)
 
 
-def _job(index: int, window: Window, tool: ToolMethod, codec: TokenCodec) -> _Job:
+def _job(
+    index: int,
+    window: Window,
+    tool: ToolMethod,
+    header_ids: NDArray[np.int32],
+    codec: TokenCodec,
+) -> _Job:
+    prompt_ids = codec.prompt_ids(render(tool.template, window.text))
+    shared = max(len(header_ids) - _SEAM_TOKENS, 0)
+    same = np.array_equal(prompt_ids[:shared], header_ids[:shared])
     return _Job(
         row=index,
         tool=tool,
         window=window,
-        prompt_ids=codec.prompt_ids(render(tool.template, window.text)),
+        prompt_ids=prompt_ids,
+        header_len=shared if same else 0,
     )
 
 
+def _groups(jobs: Sequence[_Job], kept_tokens: int) -> Iterator[list[_Job]]:
+    """The jobs of whole documents, as many as the engine keeps P's keys and values of."""
+    group: list[_Job] = []
+    tokens = 0
+    for _, jobs_of_row in groupby(jobs, key=lambda job: job.row):
+        document = list(jobs_of_row)
+        more = sum(len(j.prompt_ids) - j.header_len + len(j.window.x_ids) for j in document)
+        if group and kept_tokens and tokens + more > kept_tokens:
+            yield group
+            group, tokens = [], 0
+        group += document
+        tokens += more
+    if group:
+        yield group
+
+
 def _find_positions(jobs: Sequence[_Job], codec: TokenCodec, engine: LMEngine) -> None:
-    requests = [PositionRequest(prompt_ids=j.prompt_ids, x_ids=j.window.x_ids) for j in jobs]
+    requests = [
+        PositionRequest(
+            prompt_ids=job.prompt_ids,
+            x_ids=job.window.x_ids,
+            header_len=job.header_len,
+            floor=job.tool.tau_s,
+        )
+        for job in jobs
+    ]
     logprobs = engine.position_logprobs(requests, codec.open_ids)
     for job, logprobs_nA in zip(jobs, logprobs, strict=True):
+        if logprobs_nA is None:
+            job.fits = False
+            continue
         job.p_api_n = np.exp(logprobs_nA[:, 0].astype(np.float64))
         job.positions = select_positions(
             job.p_api_n, job.window.place_n >= 0, tau_s=job.tool.tau_s, k=job.tool.k
@@ -108,9 +159,14 @@ def _loss_without_call(jobs: Sequence[_Job], engine: LMEngine) -> None:
     losses: dict[tuple[int, tuple[int, int]], dict[int, float]] = {}
     answers = engine.window_logprobs(requests, WINDOW)
     for (text, at), logprobs_QW in zip(positions.items(), answers, strict=True):
-        losses[text] = dict(zip(at.tolist(), weighted_loss(logprobs_QW).tolist(), strict=True))
+        if logprobs_QW is not None:
+            losses[text] = dict(zip(at.tolist(), weighted_loss(logprobs_QW).tolist(), strict=True))
     for job in jobs:
-        job.loss_empty = {int(i): losses[job.row, job.window.span][int(i)] for i in job.positions}
+        found = losses.get((job.row, job.window.span))
+        if found is not None:
+            job.loss_empty = {int(i): found[int(i)] for i in job.positions}
+        elif job.positions.size:
+            job.fits, job.positions = False, NO_IDS
 
 
 def _draw(
@@ -128,6 +184,8 @@ def _draw(
             positions=np.array(job.live, dtype=np.int32),
             open_ids=codec.open_ids,
             seeds_Km=_seeds(job, rows[job.row]["doc_id"], method.seed),
+            header_len=job.header_len,
+            may_be_call=partial(may_be_call, tool=job.tool.name),
         )
         for job in live
     ]
@@ -138,7 +196,10 @@ def _draw(
         top_p=method.sampling.top_p,
     )
     for job, samples in zip(live, engine.sample(requests, params), strict=True):
-        job.samples = samples
+        if samples is None:
+            job.fits = False
+        else:
+            job.samples = samples
 
 
 def _seeds(job: _Job, doc_id: str, run_seed: int) -> NDArray[np.uint64]:
@@ -184,17 +245,23 @@ def _record(job: _Job, row: dict[str, Any], codec: TokenCodec) -> None:
 def _distinct_calls(
     samples: Sequence[Sample], tool: str, codec: TokenCodec
 ) -> tuple[Counter[ApiCall], int, int]:
-    """The calls among `samples` in order of first appearance, and what was no call."""
+    """The calls among `samples` in order of first appearance, and what was no call.
+
+    A sample that can no longer become a call is not parsed, whether or not it went on to an end.
+    """
     calls: Counter[ApiCall] = Counter()
     not_ended = not_parsed = 0
     for sample in samples:
-        if not sample.ended:
-            not_ended += 1
-            continue
-        text = codec.decode_sample(sample.token_ids)
-        call = None if text is None else parse_call(text, tool)
-        if call is None:
+        written = b"".join(codec.token_bytes(sample.token_ids)).partition(CLOSE.encode())[0]
+        if not may_be_call(written, tool=tool):
             not_parsed += 1
+        elif not sample.ended:
+            not_ended += 1
         else:
-            calls[call] += 1
+            text = codec.decode_sample(sample.token_ids)
+            call = None if text is None else parse_call(text, tool)
+            if call is None:
+                not_parsed += 1
+            else:
+                calls[call] += 1
     return calls, not_ended, not_parsed

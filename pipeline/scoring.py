@@ -11,6 +11,7 @@ import pyarrow as pa
 from pipeline.engines.protocol import LMEngine, LossRequest
 from pipeline.losses import WINDOW, gain, weighted_loss
 from pipeline.method import Method
+from pipeline.sampling import OUT_OF_MEMORY
 from pipeline.schemas import IN_FLIGHT
 from pipeline.tokens import TokenCodec
 from pipeline.windows import Window, windows_of
@@ -40,17 +41,35 @@ def score_calls(unit: pa.Table, method: Method, codec: TokenCodec, engine: LMEng
     open_calls = [
         scored
         for scored in answered
-        if not method.exact_reductions
-        or scored.call["loss_empty"] - scored.call["loss_plus"] >= method.smallest_tau_f
+        if scored.call["loss_plus"] is not None
+        and (
+            not method.exact_reductions
+            or scored.call["loss_empty"] - scored.call["loss_plus"] >= method.smallest_tau_f
+        )
     ]
     _losses_after(open_calls, "loss_call", codec, engine)
+    _drop_what_does_not_fit(rows, answered, open_calls)
     for call in (scored.call for scored in open_calls):
+        if call["loss_call"] is None:
+            continue
         call["gain"] = gain(
             loss_empty=call["loss_empty"],
             loss_call=call["loss_call"],
             loss_plus=call["loss_plus"],
         )
     return pa.Table.from_pylist(rows, schema=IN_FLIGHT)
+
+
+def _drop_what_does_not_fit(
+    rows: Sequence[dict[str, Any]], answered: Sequence[_Answered], open_calls: Sequence[_Answered]
+) -> None:
+    """A document with a call that the engine could not score goes no further, nor do its calls."""
+    unscored = {scored.row for scored in answered if scored.call["loss_plus"] is None}
+    unscored |= {scored.row for scored in open_calls if scored.call["loss_call"] is None}
+    for index in unscored:
+        rows[index]["dropped"] = OUT_OF_MEMORY
+        for call in rows[index]["calls"]:
+            call["loss_plus"] = call["loss_call"] = None
 
 
 def _answered(index: int, row: Mapping[str, Any], codec: TokenCodec) -> Iterator[_Answered]:
@@ -86,5 +105,7 @@ def _losses_after(
         requests.append(LossRequest(z_ids=z_ids, x_ids=x_ids, positions=positions))
     answers = engine.window_logprobs(requests, WINDOW)
     for group, logprobs_QW in zip(groups.values(), answers, strict=True):
+        if logprobs_QW is None:
+            continue
         for scored, loss in zip(group, weighted_loss(logprobs_QW).tolist(), strict=True):
             scored.call[column] = loss

@@ -166,7 +166,8 @@ class TokenCodec:
         for position, insert in sorted(inserts, key=lambda item: item[0]):
             pieces += [ids[done:position], insert]
             done = position
-        return np.concatenate([*pieces, ids[done:]]).astype(np.int32)
+        spliced: Ids = np.concatenate([*pieces, ids[done:]]).astype(np.int32)
+        return spliced
 
     def _encode(self, text: str) -> Ids:
         return _ids(self._exact.encode(text, add_special_tokens=False).ids)

@@ -16,6 +16,7 @@ OPEN = " ["
 ARROW = " ->"
 CLOSE = "]"
 
+_NEVER_INSIDE = ("\n", "->", OPEN)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _BRACKETS = str.maketrans("[]", "()")
 _AROUND_AN_ARGUMENT = " \t\r\n\0\"'`\u2018\u2019\u201c\u201d\u00ab\u00bb"
@@ -54,9 +55,17 @@ def parse_call(text: str, tool: str) -> ApiCall | None:
     prefix = f"{tool}("
     if not text.startswith(prefix) or not text.endswith(")"):
         return None
-    if any(foreign in text for foreign in ("\n", "->", OPEN)):
+    if any(foreign in text for foreign in _NEVER_INSIDE):
         return None
     return ApiCall(tool=tool, input=text[len(prefix) : -1])
+
+
+def may_be_call(beginning: bytes, *, tool: str) -> bool:
+    """Whether a text that begins like this can still be one of which `parse_call` makes a call."""
+    prefix = f"{tool}(".encode()
+    if not (beginning.startswith(prefix) or prefix.startswith(beginning)):
+        return False
+    return not any(foreign.encode() in beginning for foreign in _NEVER_INSIDE)
 
 
 def is_tool_name(name: str) -> bool:

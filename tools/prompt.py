@@ -47,6 +47,11 @@ def load_prompt(source: Path | str) -> str:
     return template
 
 
+def header(template: str) -> str:
+    """What stands before x in every P(x): the instruction and the examples."""
+    return template[: template.index(PLACEHOLDER)]
+
+
 def render(template: str, x: str) -> str:
     """P(x): the template with `x` in its place; braces in `x` mean nothing."""
     return template.replace(PLACEHOLDER, x)

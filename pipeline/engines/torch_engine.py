@@ -69,8 +69,9 @@ class TorchEngine:
                 f"begin-of-text token is {self._bos_id}: they do not belong together"
             )
         check_supported(self._lm)
+        self.kept_tokens, self.concurrency = 0, 1
         self._token_budget = token_budget
-        self._usage = EngineUsage(0, 0, 0, 0)
+        self._usage = EngineUsage()
         self.info = EngineInfo(
             name="torch",
             version=str(torch.__version__),
@@ -160,6 +161,12 @@ class TorchEngine:
 
     def usage(self) -> EngineUsage:
         return self._usage
+
+    def load_weights(self, path: str, revision: str | None = None) -> None:
+        """Go on with the weights of another checkpoint of the same model."""
+        model = load_model(path, revision, self.info.dtype)
+        self._lm = CausalLM(model, self._lm.device)
+        self.info = self.info._replace(weights_id=weights_id(path, revision))
 
     def _loss_pass(self, request: LossRequest, tokens_wanted: NDArray[np.int64]) -> _Pass:
         """The shortest sequence that predicts every wanted token of x."""

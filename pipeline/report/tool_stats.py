@@ -13,7 +13,7 @@ from pipeline.config import MT, RunConfig, ToolConfig
 from pipeline.documents.foreign_text import Verdict
 
 # Gains are counted in bins of a quarter nat; the first and the last bin are open.
-BIN_EDGES: NDArray[np.float64] = np.arange(-3.0, 6.0 + 0.25, 0.25)
+BIN_EDGES: NDArray[np.float64] = np.linspace(-3.0, 6.0, 37)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,7 @@ class ScriptedEngine:
         samples: Callable[[str, int], Sequence[str]],
         loss: Callable[[str, str, int], float],
     ) -> None:
+        self.kept_tokens, self.concurrency = 0, 1
         self.info = EngineInfo("scripted", "1", "cpu", "float32", 4096, 512, "none")
         self.sampled_at: list[tuple[str, int]] = []
         self.scored: list[tuple[str, str, int]] = []
@@ -101,7 +102,10 @@ class ScriptedEngine:
         return answers
 
     def usage(self) -> EngineUsage:
-        return EngineUsage(0, 0, 0, 0)
+        return EngineUsage()
+
+    def load_weights(self, path: str, revision: str | None = None) -> None:
+        raise NotImplementedError
 
 
 def letter_method(

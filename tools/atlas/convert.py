@@ -173,7 +173,7 @@ def _write_index(
         pa.ipc.new_file(str(directory / saved.PASSAGES), saved.PASSAGE_SCHEMA) as writer,
     ):
         header = {"descr": "<f2", "fortran_order": False, "shape": (sum(counts), embedding_size)}
-        np.lib.format.write_array_header_1_0(stream, header)
+        np.lib.format.write_array_header_1_0(stream, header)  # type: ignore[no-untyped-call,unused-ignore]
         for batch in _batches(_passages(shards, counts, progress)):
             writer.write_batch(batch)
         for number, shard in enumerate(shards):

@@ -225,20 +225,20 @@ def test_empty_calls_and_requests(engine: TorchEngine) -> None:
 
 def test_usage_counts_tokens_without_padding_and_only_needed_rows(checkpoint: Path) -> None:
     engine = TorchEngine(str(checkpoint))
-    assert engine.usage() == (0, 0, 0, 0)
+    assert engine.usage() == (0, 0, 0, 0, 0)
     # begin-of-text + prompt + all tokens of x but the last; one row for each token of x
     engine.position_logprobs(POSITIONS[:2], [3])
-    assert engine.usage() == (1 + 7 + 0 + 1 + 3 + 29, 0, 0, 1 + 30)
+    assert engine.usage() == (1 + 7 + 0 + 1 + 3 + 29, 0, 0, 0, 1 + 30)
     # Windows of 5 at 0 and 12 of 25 tokens: the pass ends before token 16, and there are 10 rows.
     engine.window_logprobs([losses(9, 25, 0, 12)], WIDTH)
-    assert engine.usage() == (41, 0, 1 + 9 + 16, 31 + 10)
+    assert engine.usage() == (41, 0, 1 + 9 + 16, 0, 31 + 10)
     # The same again in two requests is one pass; windows at 0 and 3 share two rows.
     engine.window_logprobs([losses(9, 25, 0), losses(9, 25, 3)], WIDTH)
-    assert engine.usage() == (41, 0, 26 + 1 + 9 + 7, 41 + 8)
+    assert engine.usage() == (41, 0, 26 + 1 + 9 + 7, 0, 41 + 8)
     # The prefix once, then " [" and one token for each of two samples: two rows each.
     params = SamplingParams(stop_ids=frozenset(), max_new_tokens=2)
     engine.sample([sampling(9, 4, m=2)], params)
-    assert engine.usage() == (41, 1 + 6 + 4 + 2 * 2, 43, 49 + 4)
+    assert engine.usage() == (41, 1 + 6 + 4 + 2 * 2, 43, 0, 49 + 4)
 
 
 def test_a_prompt_longer_than_the_context_is_refused(engine: TorchEngine) -> None:
