@@ -1,0 +1,123 @@
+"""The requests of this process to vLLM's, from any thread."""
+
+import asyncio
+import itertools
+import logging
+import weakref
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, TypeVar
+
+from pipeline.engines.vllm_capabilities import Capabilities, vllm_version
+from pipeline.engines.vllm_start import CoreSettings, start, stop
+from tools.base import ContractError, one_line
+
+Answer = TypeVar("Answer")
+
+logger = logging.getLogger(__name__)
+
+_KEPT_SHARE = 0.6  # of the cache, for what is in flight; the rest holds prefixes for others
+
+
+class VLLMCore:
+    """One AsyncLLM. Its coroutines run in its loop; `run` may be called from any thread.
+
+    Attributes:
+        capabilities: what it can be asked for.
+        kept_tokens: tokens of keys and values that may be in flight.
+    """
+
+    def __init__(self, settings: CoreSettings) -> None:
+        """Raises ConfigError where vLLM is missing, of another device, or does not start."""
+        self._running = start(settings)
+        # Before the interpreter takes apart what vLLM needs to stop.
+        self._stop = weakref.finalize(self, stop, self._running)
+        from vllm.sampling_params import RequestOutputKind, SamplingParams
+
+        self._sampling_params, self._final_only = SamplingParams, RequestOutputKind.FINAL_ONLY
+        config = self._running.llm.vllm_config
+        self.capabilities = Capabilities.of(
+            self._sampling_params.__struct_fields__,
+            v2_model_runner=bool(getattr(config, "use_v2_model_runner", False)),
+        )
+        cache = config.cache_config
+        self.kept_tokens = int(_KEPT_SHARE * cache.num_gpu_blocks * cache.block_size)
+        self._room = _Room(self.kept_tokens)
+        self._numbers = itertools.count()
+        logger.info("vLLM %s: %s", vllm_version(), self.capabilities)
+
+    def run(self, coroutine: Coroutine[Any, Any, Answer]) -> Answer:
+        """What `coroutine` returns. If the caller is interrupted, its requests are aborted."""
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._running.loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def in_flight(self, tokens: int) -> AbstractAsyncContextManager[None]:
+        """An async context that waits until there is room for `tokens` more."""
+        return self._room.taken(tokens)
+
+    async def generate(self, prompt: Sequence[int], **params: Any) -> Any:
+        """vLLM's RequestOutput for a prompt of token ids.
+
+        Raises:
+            ContractError: vLLM refuses the request or has died.
+        """
+        from vllm.exceptions import VLLMError
+
+        answers = self._running.llm.generate(
+            {"type": "token", "prompt_token_ids": list(prompt)},
+            self._sampling_params(
+                detokenize=False, output_kind=self._final_only, ignore_eos=True, **params
+            ),
+            request_id=str(next(self._numbers)),
+        )
+        try:
+            [output] = [answer async for answer in answers]
+        except VLLMError as error:
+            raise ContractError(
+                stage="vllm",
+                doc_id=f"of {len(prompt)} tokens",
+                got=f"{type(error).__name__}: {one_line(error)}",
+                expected="an answer",
+            ) from error
+        return output
+
+    def reload_weights(self, directory: str) -> None:
+        """Go on with the weights in `directory`, without the keys and values of the old ones."""
+
+        async def reload() -> None:
+            llm = self._running.llm
+            await llm.collective_rpc("reload_weights", kwargs={"weights_path": directory})
+            await llm.reset_prefix_cache()
+
+        self.run(reload())
+
+    def close(self) -> None:
+        """Stop vLLM's processes and the loop. Nothing can be asked after that."""
+        self._stop()
+
+
+class _Room:
+    """Tokens that may be in flight at once; who asks first gets in first."""
+
+    def __init__(self, tokens: int) -> None:
+        self._size = self._free = tokens
+        self._turn = asyncio.Lock()
+        self._changed = asyncio.Event()
+
+    @asynccontextmanager
+    async def taken(self, tokens: int) -> AsyncIterator[None]:
+        tokens = min(tokens, self._size)  # more than the cache holds goes alone
+        async with self._turn:
+            while self._free < tokens:
+                self._changed.clear()
+                await self._changed.wait()
+            self._free -= tokens
+        try:
+            yield
+        finally:
+            self._free += tokens
+            self._changed.set()

@@ -1,0 +1,266 @@
+"""VLLMEngine: a language model in vLLM, whose scheduler mixes the requests of many units.
+
+Exact like TorchEngine: where this vLLM has no exact answer to a request, it is refused.
+"""
+
+import os
+import threading
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.engines.checkpoint import load_config, weights_id
+from pipeline.engines.protocol import (
+    EngineInfo,
+    EngineUsage,
+    LossRequest,
+    PositionRequest,
+    Sample,
+    SampleRequest,
+    SamplingParams,
+)
+from pipeline.engines.vllm_capabilities import vllm_version
+from pipeline.engines.vllm_core import VLLMCore
+from pipeline.engines.vllm_reload import check_replaceable
+from pipeline.engines.vllm_requests import (
+    Tally,
+    position_logprobs,
+    samples,
+    together,
+    token_logprobs,
+)
+from pipeline.engines.vllm_start import CoreSettings
+from pipeline.tokens import TokenCodec
+from tools.base import ConfigError, ContractError
+
+_TEMPERATURES = (0.01, 2.0)  # what vLLM draws at; it would change others without a word
+
+
+class VLLMEngine:
+    """The LMEngine of protocol.py on vLLM. Every method may be called from several threads.
+
+    `kept_tokens` is this unit's share of the prefix cache when `concurrency` units are at work.
+    No answer is None: vLLM does not start where its cache does not hold a whole context, and
+    lets requests wait that do not fit beside others. On a CPU the cache has 1 GiB, or as many
+    GiB as the variable VLLM_CPU_KVCACHE_SPACE says.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        revision: str | None = None,
+        dtype: str = "float32",
+        device: str = "cpu",
+        num_threads: int = 1,
+        tensor_parallel_size: int = 1,
+        distributed_executor_backend: str | None = None,
+        max_num_batched_tokens: int = 8192,
+        max_num_seqs: int = 256,
+        gpu_memory_utilization: float = 0.9,
+    ) -> None:
+        """Raises ConfigError for a checkpoint or a vLLM that is missing or not usable."""
+        codec = TokenCodec.load(path, revision)
+        if codec.bos_id is None:
+            raise ConfigError(
+                f"{path}: its tokenizer has no begin-of-text and no end-of-text token"
+            )
+        self._bos_id, self._eos_id = codec.bos_id, codec.eos_id
+        config = load_config(path, revision)
+        self._checkpoint = (path, revision)
+        self._core = VLLMCore(
+            CoreSettings(
+                path=path,
+                revision=revision,
+                dtype=dtype,
+                device=device,
+                context_length=config.context_length,
+                num_threads=num_threads,
+                tensor_parallel_size=tensor_parallel_size,
+                distributed_executor_backend=distributed_executor_backend,
+                max_num_batched_tokens=max_num_batched_tokens,
+                max_num_seqs=max_num_seqs,
+                gpu_memory_utilization=gpu_memory_utilization,
+            )
+        )
+        self.concurrency = 4
+        self.kept_tokens = self._core.kept_tokens // self.concurrency
+        self._usage = threading.local()
+        self.info = EngineInfo(
+            name="vllm",
+            version=str(vllm_version()),
+            device=device,
+            dtype=dtype,
+            max_len=config.context_length,
+            vocab_size=config.vocab_size,
+            weights_id=weights_id(path, revision),
+        )
+
+    def position_logprobs(
+        self, requests: Sequence[PositionRequest], token_ids: Sequence[int]
+    ) -> list[NDArray[np.float32]]:
+        """For each request [n, A]: row i is log p(token | P(x), x[:i])."""
+        methods = [self._core.capabilities.position_method(r.floor) for r in requests]
+        # vLLM draws a token after the last, which must have its place in the context.
+        self._check_lengths(
+            "position_logprobs", (2 + len(r.prompt_ids) + len(r.x_ids) for r in requests)
+        )
+        tally = Tally()
+        answers = self._core.run(
+            together(
+                position_logprobs(
+                    self._core,
+                    [self._bos_id, *request.prompt_ids.tolist()],
+                    request.x_ids.tolist(),
+                    token_ids,
+                    method,
+                    tally,
+                )
+                for request, method in zip(requests, methods, strict=True)
+            )
+        )
+        self._count("position_tokens", tally)
+        return answers
+
+    def window_logprobs(
+        self, requests: Sequence[LossRequest], width: int
+    ) -> list[NDArray[np.float32]]:
+        """For each request [Q, W]: log p(x[i + t] | z, x[: i + t]), NaN past the end of x.
+
+        Requests of the same z and x share a prompt, which ends with the last token asked about.
+        """
+        keys = [(request.z_ids.tobytes(), request.x_ids.tobytes()) for request in requests]
+        of_key = dict(zip(keys, requests, strict=True))
+        spans: dict[tuple[bytes, bytes], tuple[int, int]] = {}  # of x, from where to where
+        for key, request in zip(keys, requests, strict=True):
+            n = len(request.x_ids)
+            self._check_positions("window_logprobs", request.positions, n)
+            if request.positions.size:
+                first, end = spans.get(key, (n, 0))
+                spans[key] = (
+                    min(first, int(request.positions.min())),
+                    max(end, min(int(request.positions.max()) + width, n)),
+                )
+        self._check_lengths(
+            "window_logprobs", (2 + len(of_key[key].z_ids) + end for key, (_, end) in spans.items())
+        )
+        tally = Tally()
+        answers = self._core.run(
+            together(
+                token_logprobs(
+                    self._core,
+                    [self._bos_id, *of_key[key].z_ids.tolist()],
+                    of_key[key].x_ids[:end].tolist(),
+                    first,
+                    tally,
+                )
+                for key, (first, end) in spans.items()
+            )
+        )
+        self._count("loss_tokens", tally)
+        logprobs = {}
+        for (key, (first, end)), answer in zip(spans.items(), answers, strict=True):
+            logprobs[key] = np.full(len(of_key[key].x_ids) + width, np.nan, dtype=np.float32)
+            logprobs[key][first:end] = answer
+        return [
+            logprobs[key][request.positions[:, None] + np.arange(width)]
+            if request.positions.size
+            else np.zeros((0, width), dtype=np.float32)
+            for key, request in zip(keys, requests, strict=True)
+        ]
+
+    def sample(
+        self, requests: Sequence[SampleRequest], params: SamplingParams
+    ) -> list[list[list[Sample]]]:
+        """For each request K lists of m samples."""
+        low, high = _TEMPERATURES
+        if params.temperature != 0.0 and not low <= params.temperature <= high:
+            raise ConfigError(
+                f"sampling.temperature: got {params.temperature:g}, expected 0 or {low:g} to "
+                f"{high:g}: vLLM draws at no other"
+            )
+        for request in requests:
+            self._check_positions("sample", request.positions, len(request.x_ids))
+        self._check_lengths(
+            "sample",
+            (
+                1
+                + len(request.prompt_ids)
+                + int(request.positions.max(initial=0))
+                + len(request.open_ids)
+                + params.max_new_tokens
+                for request in requests
+            ),
+        )
+        tally = Tally()
+        answers = self._core.run(
+            together(
+                samples(
+                    self._core,
+                    request,
+                    params,
+                    bos_id=self._bos_id,
+                    eos_id=self._eos_id,
+                    tally=tally,
+                )
+                for request in requests
+            )
+        )
+        self._count("sample_tokens", tally)
+        return answers
+
+    def usage(self) -> EngineUsage:
+        """What this thread had the model do; tokens vLLM found in its cache do not count."""
+        return getattr(self._usage, "so_far", EngineUsage())
+
+    def load_weights(self, path: str, revision: str | None = None) -> None:
+        """Go on with other weights of the same model, in place; nothing may be asked meanwhile.
+
+        Raises:
+            ConfigError: the checkpoint is missing, torn, or of another shape or tokenizer.
+        """
+        check_replaceable(*self._checkpoint, path, revision)
+        identity = weights_id(path, revision)
+        self._core.reload_weights(_directory(path, revision))
+        self._checkpoint = (path, revision)
+        self.info = self.info._replace(weights_id=identity)
+
+    def close(self) -> None:
+        """End vLLM's processes; otherwise they end with the last reference, or this process."""
+        self._core.close()
+
+    def _count(self, kind: str, tally: Tally) -> None:
+        usage = self.usage()
+        self._usage.so_far = usage._replace(
+            **{kind: getattr(usage, kind) + tally.tokens},
+            head_rows=usage.head_rows + tally.rows,
+        )
+
+    def _check_lengths(self, stage: str, lengths: Iterable[int]) -> None:
+        for index, length in enumerate(lengths):
+            if length > self.info.max_len:
+                raise ContractError(
+                    stage=stage,
+                    doc_id=f"number {index} of the call",
+                    got=f"a prompt longer than the context: {length} tokens",
+                    expected=f"at most {self.info.max_len} tokens",
+                )
+
+    def _check_positions(self, stage: str, positions: NDArray[np.int32], n: int) -> None:
+        if positions.size and (positions.min() < 0 or positions.max() >= n):
+            raise ContractError(
+                stage=stage,
+                doc_id=f"of {n} tokens",
+                got=f"positions from {positions.min()} to {positions.max()}",
+                expected=f"positions from 0 to {n - 1}",
+            )
+
+
+def _directory(path: str, revision: str | None) -> str:
+    """Where a checkpoint lies; vLLM's reload knows no revisions."""
+    if os.path.isdir(path):
+        return path
+    from huggingface_hub import snapshot_download
+
+    return snapshot_download(path, revision=revision)
