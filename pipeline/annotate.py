@@ -9,11 +9,14 @@ from enum import StrEnum
 from rich.console import Console
 
 from pipeline.config import RunConfig
-from pipeline.engines.describe import describe_model
+from pipeline.engine_config import Kind
+from pipeline.engines.describe import describe_engines, engines_line, shortest_context
+from pipeline.engines.load import with_chosen_engines
+from pipeline.engines.protocol import EngineInfo
 from pipeline.fingerprint import changes, digest, fingerprint_of, package_versions
 from pipeline.graph import run_graph
 from pipeline.method import Method, resolve_method
-from pipeline.pools import shortage, start_pools, wait_for_pools
+from pipeline.pools import shortage, start_pools, stop_pools, wait_for_pools
 from pipeline.progress import unit_progress
 from pipeline.ray_session import our_error, ray_session, short_text
 from pipeline.rundir import RunDir, RunRecord
@@ -43,6 +46,20 @@ class Outcome:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedRun:
+    """What a configuration comes to on this machine, before anything is loaded."""
+
+    method: Method
+    engines: Mapping[Kind, EngineInfo]
+    tool_versions: Mapping[str, str]
+    record: RunRecord  # with `auto` decided
+
+    @property
+    def config(self) -> RunConfig:
+        return self.record.config
+
+
 def annotate(
     config: RunConfig,
     console: Console,
@@ -62,17 +79,16 @@ def annotate(
     run = RunDir(config.run)
     check_resume(run, resume)
     units = plan_units(config.input, config.unit_documents)
-    method, record, tool_versions = resolve_run(config, units)
+    resolved = resolve_run(config, units)
     with run.lock():
-        _begin_or_continue(run, record, units)
+        _begin_or_continue(run, resolved.record, units)
         marked = run.marked_units()
         finished = {u.unit_id for u in units if u.unit_id in marked and run.done_mark(u.unit_id)}
         todo = [unit for unit in units if unit.unit_id not in finished]
         if todo:
+            _tell(console, engines_line(resolved.config, resolved.engines))
             try:
-                _annotate_units(
-                    todo, run, config, method, tool_versions, console, address, dashboard
-                )
+                _annotate_units(todo, run, resolved, console, address, dashboard)
             finally:
                 _clear(run)  # where one unit failed, writers of others were ended with it
     return Outcome(
@@ -83,28 +99,27 @@ def annotate(
     )
 
 
-def resolve_run(
-    config: RunConfig, units: Sequence[Unit]
-) -> tuple[Method, RunRecord, dict[str, str]]:
-    """The method, the record and the tool versions of a run.
+def resolve_run(config: RunConfig, units: Sequence[Unit]) -> ResolvedRun:
+    """The method, the engines, the tool versions and the record of a run.
 
     Reads the model's description, not its weights; builds the tools, but loads none.
     """
+    config = with_chosen_engines(config)
     codec = TokenCodec.load(config.model.path, revision=config.model.revision)
-    engine = describe_model(config.model, config.engine)
-    method = resolve_method(config, codec, context=engine.max_len)
+    engines = describe_engines(config)
+    method = resolve_method(config, codec, context=shortest_context(engines))
     tool_versions = {
         name: build_tool(name, factory=tool.factory, options=tool.options).version
         for name, tool in config.tools.items()
     }
-    values = fingerprint_of(config, method, engine, tool_versions, input_stamp(units))
+    values = fingerprint_of(config, method, engines, tool_versions, input_stamp(units))
     record = RunRecord(
         config=config,
         fingerprint=digest(values),
         fingerprint_of=values,
         versions=package_versions(),
     )
-    return method, record, tool_versions
+    return ResolvedRun(method=method, engines=engines, tool_versions=tool_versions, record=record)
 
 
 def check_resume(run: RunDir, resume: Resume) -> None:
@@ -143,9 +158,7 @@ def _begin_or_continue(run: RunDir, record: RunRecord, units: Sequence[Unit]) ->
 def _annotate_units(
     todo: Sequence[Unit],
     run: RunDir,
-    config: RunConfig,
-    method: Method,
-    tool_versions: Mapping[str, str],
+    resolved: ResolvedRun,
     console: Console,
     address: str | None,
     dashboard: bool,
@@ -154,17 +167,8 @@ def _annotate_units(
         if dashboard_url:
             console.print(f"Ray dashboard: http://{dashboard_url}")
         try:
-            _check_resources(config, console, can_grow=address is not None)
-            pools = start_pools(config)
-            with console.status(f"loading {config.model.path} x {config.engine.replicas}"):
-                wait_for_pools(
-                    pools,
-                    describe_model(config.model, config.engine),
-                    tool_versions,
-                    lambda line: _tell(console, line),
-                )
-            with unit_progress(run, todo, console):
-                run_graph(todo, config, method, pools, run.path.resolve())
+            _check_resources(resolved.config, console, can_grow=address is not None)
+            _run_in_pools(todo, run, resolved, console)
         except Exception as error:
             raise _in_our_words(error, run) from None
         marks = {unit.unit_id: run.done_mark(unit.unit_id) for unit in todo}
@@ -177,6 +181,26 @@ def _annotate_units(
     for usage in total_usage(mark.tools for mark in marks.values() if mark).values():
         for warning in usage.warnings:
             _tell(console, warning)
+
+
+def _run_in_pools(
+    todo: Sequence[Unit], run: RunDir, resolved: ResolvedRun, console: Console
+) -> None:
+    config = resolved.config
+    pools = start_pools(config)
+    replicas = sum(pool.engine.replicas for pool in config.pools)
+    try:
+        with console.status(f"loading {config.model.path} x {replicas}"):
+            wait_for_pools(
+                pools,
+                resolved.engines,
+                resolved.tool_versions,
+                lambda line: _tell(console, line),
+            )
+        with unit_progress(run, todo, console):
+            run_graph(todo, config, resolved.method, pools, run.path.resolve())
+    finally:
+        stop_pools(pools)
 
 
 def _check_resources(config: RunConfig, console: Console, *, can_grow: bool) -> None:

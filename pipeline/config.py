@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
+from pipeline.engine_config import EngineConfig as EngineConfig
+from pipeline.engine_config import EnginesConfig, Kind, PoolPlan, Section, plan_pools
 from tools.base import ConfigError, one_line
 from tools.calls import is_tool_name
 
@@ -18,12 +20,6 @@ PAPER_DEFAULTS: dict[str, float | int] = {"tau_s": 0.05, "tau_f": 1.0, "k": 5, "
 PAPER_RARE_TOOL_DEFAULTS: dict[str, float | int] = {"tau_s": 0.0, "tau_f": 0.5, "k": 20, "m": 10}
 MT = "MT"  # it reads single paragraphs, and its calls must not look ahead (Appendix A.1)
 RARE_TOOLS = ("Calculator", MT)
-
-
-class Section(BaseModel):
-    """A part of the configuration: immutable, no unknown keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class ModelConfig(Section):
@@ -38,15 +34,6 @@ class ModelConfig(Section):
     def _a_directory_is_the_same_one_everywhere(cls, path: str) -> str:
         """Absolute: actors and later commands may be started in another directory."""
         return str(Path(path).resolve()) if Path(path).is_dir() else path
-
-
-class EngineConfig(Section):
-    """How M is run. `token_budget` bounds the tokens of one forward pass, padding included."""
-
-    replicas: int = Field(default=1, ge=1)
-    num_gpus: float = Field(default=0.0, ge=0.0)  # for each replica
-    num_threads: int = Field(default=1, ge=1)  # CPU threads of each replica
-    token_budget: int = Field(default=8192, ge=64)
 
 
 class SamplingConfig(Section):
@@ -106,6 +93,7 @@ class RunConfig(Section):
     tools: dict[str, ToolConfig] = Field(min_length=1)
     seed: int = 0
     engine: EngineConfig = EngineConfig()
+    engines: EnginesConfig = EnginesConfig()
     sampling: SamplingConfig = SamplingConfig()
     mt_filter: MtFilterConfig = MtFilterConfig()
     max_document_tokens: int = Field(default=768, ge=8)  # longer documents are split
@@ -153,6 +141,15 @@ class RunConfig(Section):
     def smallest_tau_f(self) -> float:
         """The smallest threshold any result of this run is ever reported or built at."""
         return min([*self.report_tau_f, *(tool.tau_f for tool in self.tools.values())])
+
+    @property
+    def pools(self) -> tuple[PoolPlan, ...]:
+        """The pools of replicas of M: together they answer every kind, each kind one of them."""
+        return plan_pools(self.engine, self.engines)
+
+    def pool_of(self, kind: Kind) -> PoolPlan:
+        """The pool that answers `kind`."""
+        return next(pool for pool in self.pools if kind in pool.kinds)
 
 
 def load_config(path: Path, *, run: Path | None = None) -> RunConfig:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.config import RunConfig
+from pipeline.engine_config import Kind
 from pipeline.engines.protocol import EngineInfo
 from pipeline.method import Method
 
@@ -14,12 +15,19 @@ from pipeline.method import Method
 _FREE = {
     "run",
     "input",
+    "engine",  # what the kinds of work are answered by, see _engine_values
+    "engines",
     "model",  # the weights themselves are fingerprinted, not where they lie
-    "engine.replicas",
-    "engine.num_gpus",
-    "engine.num_threads",
     "tool_cache",
     "report_tau_f",
+}
+# The last two decide what vLLM computes together, which the time of day decides as well.
+_FREE_OF_AN_ENGINE = {
+    "replicas",
+    "num_gpus",
+    "num_threads",
+    "gpu_memory_utilization",
+    "max_num_seqs",
 }
 _FREE_OF_A_TOOL = {
     "prompt",
@@ -38,17 +46,17 @@ _PACKAGES = ("torch", "transformers", "ray", "pyarrow", "bm25s")
 def fingerprint_of(
     config: RunConfig,
     method: Method,
-    engine: EngineInfo,
+    engines: Mapping[Kind, EngineInfo],
     tool_versions: Mapping[str, str],
     input_stamp: str,
 ) -> dict[str, Any]:
-    """Every setting, by dotted key, that decides what a run writes."""
+    """Every setting, by dotted key, that decides what a run writes. `auto` is decided."""
     values = {
         key: value
         for key, value in _flatten(config.model_dump(mode="json")).items()
         if not _is_free(key) and (method.mt_filter or not key.startswith("mt_filter."))
     }
-    values |= {f"engine.{key}": value for key, value in engine._asdict().items()}
+    values |= _engine_values(config, engines)
     values |= {f"tools.{name}.version": version for name, version in tool_versions.items()}
     for name, tool in method.tools.items():
         values[f"tools.{name}.prompt"] = _hash(tool.template)
@@ -58,6 +66,22 @@ def fingerprint_of(
         values["smallest tau_f"] = config.smallest_tau_f
     values["input"] = input_stamp
     return dict(sorted(values.items()))
+
+
+def _engine_values(config: RunConfig, engines: Mapping[Kind, EngineInfo]) -> dict[str, Any]:
+    """What answers, under "engine" where it is one pool, else for each kind.
+
+    Where P and S have pools of their own, S finds nothing that P computed, and computes it in
+    other company: that may change the last digits, and with them a sample.
+    """
+    values: dict[str, Any] = {}
+    for pool in config.pools:
+        free = _FREE_OF_AN_ENGINE | ({"kept_tokens"} if pool.engine.name == "vllm" else set())
+        settings = pool.engine.model_dump(mode="json", exclude=free)
+        settings |= engines[pool.kinds[0]]._asdict()
+        places = ["engine"] if len(config.pools) == 1 else [f"engines.{k}" for k in pool.kinds]
+        values |= {f"{place}.{key}": settings[key] for place in places for key in settings}
+    return values
 
 
 def digest(fingerprint: Mapping[str, Any]) -> str:

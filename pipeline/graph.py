@@ -15,6 +15,7 @@ import ray
 from ray.data import ActorPoolStrategy, DataContext, Dataset
 
 from pipeline.config import RunConfig
+from pipeline.engine_config import PoolPlan
 from pipeline.method import Method
 from pipeline.pools import STAGE_CPUS, Pools, stage_actors
 from pipeline.stages.commit import UnitSink
@@ -23,7 +24,6 @@ from pipeline.stages.language_model import LMStage
 from pipeline.stages.read import ReadStage
 from pipeline.units import Unit
 
-_UNITS_PER_REPLICA = 2  # one is worked on, one waits
 _UNITS_PER_WAVE = 2_000  # bounds what the driver holds; engines live through all waves
 
 
@@ -42,25 +42,25 @@ def run_graph(
 def graph(units: Sequence[Unit], config: RunConfig, method: Method, pools: Pools) -> Dataset:
     """read -> sample -> execute -> score, one block per unit."""
     model = (config.model.path, config.model.revision)
-    lms, replicas = pools.language_models, config.engine.replicas
+    sampling, scoring = config.pool_of("sample"), config.pool_of("loss")
     units_of_work = ray.data.from_items(
         [asdict(unit) for unit in units], override_num_blocks=len(units)
     )
-    documents = _stage(units_of_work, replicas, ReadStage, *model, method)
-    sampled = _stage(documents, replicas, LMStage, "sample", lms, method)
+    documents = _stage(units_of_work, sampling, ReadStage, *model, method)
+    sampled = _stage(documents, sampling, LMStage, "sample", pools.replicas_of("sample"), method)
     # One actor asks the tools: of two, one would count the other's batch into its timeouts.
     executed = _stage(
-        sampled, replicas, ExecuteStage, pools.tools, *model, method.max_result_tokens, size=1
+        sampled, scoring, ExecuteStage, pools.tools, *model, method.max_result_tokens, size=1
     )
-    return _stage(executed, replicas, LMStage, "score", lms, method)
+    return _stage(executed, scoring, LMStage, "score", pools.replicas_of("loss"), method)
 
 
 def _stage(
-    rows: Dataset, replicas: int, stage: Any, *arguments: Any, size: int | None = None
+    rows: Dataset, pool: PoolPlan, stage: Any, *arguments: Any, size: int | None = None
 ) -> Dataset:
-    """`rows` through a fixed pool of `stage` actors that together hold two units a replica."""
-    size = size or stage_actors(replicas)
-    in_flight = _UNITS_PER_REPLICA * math.ceil(replicas / size)
+    """`rows` through a fixed set of `stage` actors that together hold what keeps `pool` busy."""
+    size = size or stage_actors(pool.engine.replicas)
+    in_flight = math.ceil(pool.units_in_flight / size)
     return rows.map_batches(
         stage,
         fn_constructor_args=arguments,

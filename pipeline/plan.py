@@ -6,7 +6,8 @@ from rich.table import Table
 
 from pipeline.config import RunConfig
 from pipeline.documents.language import english_or_not
-from pipeline.engines.describe import describe_model
+from pipeline.engines.describe import describe_engines, shortest_context
+from pipeline.engines.load import with_chosen_engines
 from pipeline.method import resolve_method
 from pipeline.prepare import prepare
 from pipeline.reading import read_rows
@@ -30,9 +31,8 @@ def plan_table(config: RunConfig) -> Table:
     """
     units = plan_units(config.input, config.unit_documents)
     codec = TokenCodec.load(config.model.path, revision=config.model.revision)
-    method = resolve_method(
-        config, codec, context=describe_model(config.model, config.engine).max_len
-    )
+    context = shortest_context(describe_engines(with_chosen_engines(config)))
+    method = resolve_method(config, codec, context=context)
     documents = sum(unit.num_documents for unit in units)
     identify = english_or_not(method.mt_filter)
     looked_at = units[:: max(1, len(units) // _SAMPLED_UNITS)]

@@ -10,8 +10,11 @@ from typing import Any
 
 import ray
 
-from pipeline.config import RunConfig
+from pipeline.config import ModelConfig, RunConfig
+from pipeline.engine_config import Kind, PoolPlan
 from pipeline.engines.actor import LMActor
+from pipeline.engines.checkpoint import weights_id
+from pipeline.engines.placement import placed, release
 from pipeline.engines.protocol import EngineInfo
 from pipeline.stages.tool_access import ToolAccess
 from pipeline.stages.tool_process import load_actors
@@ -19,32 +22,40 @@ from tools.actors import ToolActor, health_of
 from tools.base import ConfigError
 
 STAGE_CPUS = 0.25  # stages wait for actors most of the time
-_NUM_SCALED_STAGES = 4  # read, sample, score, commit; execute is one actor whatever the size
 _REPLICAS_PER_STAGE_ACTOR = 8
 _PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LMPool:
+    """The replicas of one engine. `groups` hold their GPUs where each has several."""
+
+    plan: PoolPlan
+    replicas: Sequence[Any]
+    groups: Sequence[Any] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pools:
     """The actors that outlive every execution of the graph."""
 
-    language_models: Sequence[Any]
+    language_models: Sequence[LMPool]
     tools: Sequence[ToolAccess]
+
+    def replicas_of(self, kind: Kind) -> Sequence[Any]:
+        """The replicas that answer `kind`; units are sampled by those of "sample"."""
+        return next(pool.replicas for pool in self.language_models if kind in pool.plan.kinds)
 
 
 def stage_actors(replicas: int) -> int:
-    """How many actors each stage of the graph has, but for execute."""
+    """How many actors a stage of the graph has that asks `replicas`."""
     return math.ceil(replicas / _REPLICAS_PER_STAGE_ACTOR)
 
 
 def start_pools(config: RunConfig) -> Pools:
     """Start the language-model replicas and the tool actors; returns before they have loaded."""
-    gpus = config.engine.num_gpus
     return Pools(
-        language_models=[
-            LMActor.options(num_gpus=gpus).remote(config.model, config.engine)
-            for _ in range(config.engine.replicas)
-        ],
+        language_models=_start_language_models(config),
         tools=[
             access_to(
                 name,
@@ -59,6 +70,29 @@ def start_pools(config: RunConfig) -> Pools:
             for name, tool in config.tools.items()
         ],
     )
+
+
+def _start_language_models(config: RunConfig) -> list[LMPool]:
+    """The pool that samples last: its replicas know those that answer P and L for them."""
+    sampling = config.pool_of("sample")
+    elsewhere: dict[Kind, Sequence[Any]] = {}
+    pools = []
+    for plan in sorted(config.pools, key=lambda plan: plan == sampling):
+        routes = elsewhere if plan == sampling else {}
+        options = [placed(plan.engine) for _ in range(plan.engine.replicas)]
+        replicas = [
+            LMActor.options(**option.actor).remote(config.model, plan, **routes)
+            for option in options
+        ]
+        groups = [option.group for option in options if option.group is not None]
+        pools.append(LMPool(plan=plan, replicas=replicas, groups=groups))
+        elsewhere |= dict.fromkeys(plan.kinds, replicas)
+    return pools
+
+
+def stop_pools(pools: Pools) -> None:
+    """Give back the GPUs that are held in groups; the other actors end when nobody holds them."""
+    release([group for pool in pools.language_models for group in pool.groups])
 
 
 def access_to(name: str, config: RunConfig, *, actors: Sequence[Any] = ()) -> ToolAccess:
@@ -80,7 +114,7 @@ def access_to(name: str, config: RunConfig, *, actors: Sequence[Any] = ()) -> To
 
 def wait_for_pools(
     pools: Pools,
-    expected: EngineInfo,
+    expected: Mapping[Kind, EngineInfo],
     tool_versions: Mapping[str, str],
     tell: Callable[[str], None],
 ) -> None:
@@ -94,7 +128,7 @@ def wait_for_pools(
             the run was planned for.
         ToolformerError: a tool's process dies of loading.
     """
-    infos = [lm.info.remote() for lm in pools.language_models]
+    infos = [[lm.info.remote() for lm in pool.replicas] for pool in pools.language_models]
     for access in pools.tools:
         for actor in access.actors:
             actor.load.remote()  # all at once; the answers are read below
@@ -107,9 +141,40 @@ def wait_for_pools(
                     f"tool {access.name}: its actors serve version {served.version}, the run was "
                     f"planned for {planned}; are its files the same on every node?"
                 )
-    for info in ray.get(infos):
-        if info != expected:
-            raise ConfigError(f"a replica runs {info}, the run was planned for {expected}")
+    for pool, asked in zip(pools.language_models, infos, strict=True):
+        planned_info = expected[pool.plan.kinds[0]]
+        for info in ray.get(asked):
+            if info != planned_info:
+                raise ConfigError(f"a replica runs {info}, the run was planned for {planned_info}")
+
+
+def load_weights(pools: Pools, path: str, revision: str | None = None) -> dict[Kind, EngineInfo]:
+    """Go on with other weights of the same architecture and tokenizer: what answers each kind.
+
+    For a second round of self-training, between two runs of the graph. Replicas that Ray
+    restarts later load these weights again. Where one of several fails the pools are of no
+    further use.
+
+    Raises:
+        ConfigError: there is no such checkpoint, or a node has another one in its place.
+        RayTaskError: a replica cannot load it; its cause is the error that says why.
+    """
+    model = ModelConfig(path=path, revision=revision)
+    expected = weights_id(model.path, revision)
+    asked = [
+        (pool, [lm.load_weights.remote(model.path, revision) for lm in pool.replicas])
+        for pool in pools.language_models
+    ]
+    infos: dict[Kind, EngineInfo] = {}
+    for pool, answers in asked:
+        for info in ray.get(answers):
+            if info.weights_id != expected:
+                raise ConfigError(
+                    f"{path}: a replica has loaded weights {info.weights_id}, expected {expected}; "
+                    "is the checkpoint the same on every node?"
+                )
+            infos |= dict.fromkeys(pool.plan.kinds, info)
+    return infos
 
 
 def tell_of_unplaced(
@@ -139,9 +204,11 @@ def shortage(config: RunConfig) -> str | None:
     Pieces are not counted: a sum that fits may still find no node that has a whole actor's share.
     """
     tools = config.tools.values()
-    gpus = config.engine.replicas * config.engine.num_gpus
+    gpus: float = sum(pool.engine.replicas * pool.engine.gpus for pool in config.pools)
     gpus += sum(tool.actors * tool.num_gpus for tool in tools)
-    cpus = (1 + _NUM_SCALED_STAGES * stage_actors(config.engine.replicas)) * STAGE_CPUS
+    sampling, scoring = (config.pool_of(kind).engine.replicas for kind in ("sample", "loss"))
+    # read and sample, score and commit; execute is one actor whatever the size
+    cpus = (1 + 2 * stage_actors(sampling) + 2 * stage_actors(scoring)) * STAGE_CPUS
     cpus += sum(tool.actors * tool.num_cpus for tool in tools)
     there = ray.cluster_resources()  # type: ignore[no-untyped-call]
     parts = [
@@ -152,6 +219,6 @@ def shortage(config: RunConfig) -> str | None:
     if not parts:
         return None
     return (
-        f"{'; '.join(parts)}; see engine.replicas, engine.num_gpus, and actors, num_gpus and "
-        "num_cpus of the tools"
+        f"{'; '.join(parts)}; see replicas, num_gpus and tensor_parallel_size of the engines, and "
+        "actors, num_gpus and num_cpus of the tools"
     )

@@ -29,11 +29,11 @@ def preview(config: RunConfig, num_documents: int) -> Iterator[RenderableType]:
     """For each of the first documents offered to a tool: its text, then P, S, results, losses.
 
     All three losses are computed for every call, whatever `exact_reductions` says: here one
-    wants to see them.
+    wants to see them. One engine answers here, that of S.
     """
     config = config.model_copy(update={"exact_reductions": False})
     codec = TokenCodec.load(config.model.path, revision=config.model.revision)
-    engine = load_engine(config.model, config.engine)
+    engine = load_engine(config.model, config.pool_of("sample").engine)
     method = resolve_method(config, codec, context=engine.info.max_len)
     clients = {name: ToolClient(access_to(name, config)) for name in config.tools}
     identify = english_or_not(method.mt_filter)

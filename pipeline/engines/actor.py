@@ -1,15 +1,33 @@
-"""A language model in a process of its own: samples calls for a unit, and scores them."""
+"""A replica of M in a process of its own: annotates units, and answers replicas of other pools."""
 
+import asyncio
+import json
 import time
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import ray
+from ray.experimental.internal_kv import _internal_kv_get, _internal_kv_put
 
-from pipeline.config import EngineConfig, ModelConfig
+from pipeline.config import ModelConfig
+from pipeline.engine_config import PoolPlan
+from pipeline.engines.gate import Gate, Turn
+from pipeline.engines.in_flight import Request, request_tokens, unit_tokens
 from pipeline.engines.load import load_engine
-from pipeline.engines.protocol import EngineInfo, LMEngine
+from pipeline.engines.metrics import ReplicaMetrics
+from pipeline.engines.protocol import (
+    EngineInfo,
+    EngineUsage,
+    LMEngine,
+    LossRequest,
+    PositionRequest,
+    SampleRequest,
+    SamplingParams,
+)
+from pipeline.engines.routed import Route, RoutedEngine, usage_since
 from pipeline.method import Method
 from pipeline.sampling import sample_calls
 from pipeline.scoring import score_calls
@@ -17,43 +35,183 @@ from pipeline.tokens import TokenCodec
 from pipeline.trace import add_trace, usage_between
 
 Annotate = Callable[[pa.Table, Method, TokenCodec, LMEngine], pa.Table]
+Answer = TypeVar("Answer")
+
+_METRICS_EVERY_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loaded:
+    """What a replica has once its weights are there."""
+
+    codec: TokenCodec
+    engine: RoutedEngine
+    gate: Gate
+    threads: ThreadPoolExecutor
+    ticking: asyncio.Task[None]  # of the metrics; a task that nobody holds may be collected
 
 
 class LMHost:
-    """One replica of M with its tokenizer. It works on one unit at a time.
+    """One replica of M with its tokenizer. It works on as many units at once as its engine bears.
 
-    The first call loads: what fails in a call comes back from Ray as the exception it is, what
+    The engine runs in threads, so that what arrives meanwhile is put in line (gate.py). The
+    first call loads: what fails in a call comes back from Ray as the exception it is, what
     fails in a constructor as text.
     """
 
-    def __init__(self, model: ModelConfig, engine: EngineConfig) -> None:
+    def __init__(
+        self,
+        model: ModelConfig,
+        pool: PoolPlan,
+        position: Sequence[Any] = (),
+        loss: Sequence[Any] = (),
+    ) -> None:
+        """`position` and `loss` are the replicas of other pools that answer P and L for it."""
         self._model = model
-        self._engine_config = engine
+        self._pool = pool
+        self._position, self._loss = position, loss
+        self._loading = asyncio.Lock()
+        self._loaded: _Loaded | None = None
 
-    @cached_property
-    def _codec(self) -> TokenCodec:
-        return TokenCodec.load(self._model.path, revision=self._model.revision)
+    async def info(self) -> EngineInfo:
+        return (await self._ready()).engine.info
 
-    @cached_property
-    def _engine(self) -> LMEngine:
-        return load_engine(self._model, self._engine_config)
-
-    def info(self) -> EngineInfo:
-        return self._engine.info
-
-    def sample_unit(self, unit: pa.Table, method: Method) -> pa.Table:
+    async def sample_unit(self, unit: pa.Table, method: Method) -> pa.Table:
         """P and S: the unit with its positions and calls."""
-        return self._traced("sample", sample_calls, unit, method)
+        return await self._annotated(Turn.SAMPLE_UNIT, "sample", sample_calls, unit, method)
 
-    def score_unit(self, unit: pa.Table, method: Method) -> pa.Table:
+    async def score_unit(self, unit: pa.Table, method: Method) -> pa.Table:
         """L: the unit with the losses of its calls."""
-        return self._traced("score", score_calls, unit, method)
+        return await self._annotated(Turn.SCORE_UNIT, "score", score_calls, unit, method)
 
-    def _traced(self, stage: str, annotate: Annotate, unit: pa.Table, method: Method) -> pa.Table:
-        started, before = time.perf_counter(), self._engine.usage()
-        annotated = annotate(unit, method, self._codec, self._engine)
-        tokens = usage_between(before, self._engine.usage())
-        return add_trace(annotated, stage, time.perf_counter() - started, tokens)
+    # What other pools ask: answered by this replica alone, so no two wait for each other.
+
+    async def position_logprobs(
+        self, requests: Sequence[PositionRequest], token_ids: Sequence[int]
+    ) -> tuple[Any, EngineUsage]:
+        """LMEngine.position_logprobs, and what it cost."""
+        return await self._answered(
+            Turn.POSITION, requests, lambda lm: lm.position_logprobs(requests, token_ids)
+        )
+
+    async def sample(
+        self, requests: Sequence[SampleRequest], params: SamplingParams
+    ) -> tuple[Any, EngineUsage]:
+        """LMEngine.sample, and what it cost."""
+        return await self._answered(Turn.SAMPLE, requests, lambda lm: lm.sample(requests, params))
+
+    async def window_logprobs(
+        self, requests: Sequence[LossRequest], width: int
+    ) -> tuple[Any, EngineUsage]:
+        """LMEngine.window_logprobs, and what it cost."""
+        return await self._answered(
+            Turn.LOSS, requests, lambda lm: lm.window_logprobs(requests, width)
+        )
+
+    async def load_weights(self, path: str, revision: str | None) -> EngineInfo:
+        """What `info` says from now on: what runs ends before, what comes later waits.
+
+        Raises:
+            ConfigError: see LMEngine.load_weights.
+        """
+        loaded = await self._ready()
+        await self._in_turn(
+            Turn.RELOAD, 0, loaded, lambda: loaded.engine.load_weights(path, revision)
+        )
+        _remember(path, revision)
+        return loaded.engine.info
+
+    async def _annotated(
+        self, turn: Turn, stage: str, annotate: Annotate, unit: pa.Table, method: Method
+    ) -> pa.Table:
+        loaded = await self._ready()
+
+        def annotated() -> pa.Table:
+            started, before = time.perf_counter(), loaded.engine.usage()
+            rows = annotate(unit, method, loaded.codec, loaded.engine)
+            tokens = usage_between(before, loaded.engine.usage())
+            return add_trace(rows, stage, time.perf_counter() - started, tokens)
+
+        tokens = 0
+        if loaded.engine.concurrency > 1 and loaded.engine.kept_tokens:
+            tokens = unit_tokens(unit, method, loaded.codec)
+        return await self._in_turn(turn, tokens, loaded, annotated)
+
+    async def _answered(
+        self, turn: Turn, requests: Sequence[Request], ask: Callable[[LMEngine], Any]
+    ) -> tuple[Any, EngineUsage]:
+        loaded = await self._ready()
+
+        def answered() -> tuple[Any, EngineUsage]:
+            before = loaded.engine.usage()
+            answer = ask(loaded.engine)
+            return answer, usage_since(before, loaded.engine.usage())
+
+        tokens = sum(map(request_tokens, requests))
+        return await self._in_turn(turn, tokens, loaded, answered)
+
+    async def _in_turn(
+        self, turn: Turn, tokens: int, loaded: _Loaded, work: Callable[[], Answer]
+    ) -> Answer:
+        async with loaded.gate.turn(turn, tokens):
+            return await asyncio.get_running_loop().run_in_executor(loaded.threads, work)
+
+    async def _ready(self) -> _Loaded:
+        async with self._loading:
+            if self._loaded is None:
+                model = _model_of_this_actor(self._model)
+                codec = await asyncio.to_thread(TokenCodec.load, model.path, model.revision)
+                own = await asyncio.to_thread(load_engine, model, self._pool.engine)
+                self._loaded = self._in_service(codec, own)
+        return self._loaded
+
+    def _in_service(self, codec: TokenCodec, own: LMEngine) -> _Loaded:
+        metrics = ReplicaMetrics(own.info.name, self._pool.name)
+        engine = RoutedEngine(
+            own,
+            position=Route(self._position) if self._position else None,
+            loss=Route(self._loss) if self._loss else None,
+            count=metrics.count,
+        )
+        gate = Gate(
+            at_once=engine.concurrency,
+            max_tokens=engine.kept_tokens if engine.concurrency > 1 else 0,
+            changed=lambda: metrics.show(gate),
+        )
+        return _Loaded(
+            codec=codec,
+            engine=engine,
+            gate=gate,
+            threads=ThreadPoolExecutor(max_workers=engine.concurrency),
+            ticking=asyncio.create_task(_tick(lambda: metrics.show(gate))),
+        )
+
+
+async def _tick(show: Callable[[], None]) -> None:
+    while True:
+        show()
+        await asyncio.sleep(_METRICS_EVERY_S)
+
+
+# A replica that Ray restarts is made with the arguments of the first; what it loaded later is
+# found under its id, which stays.
+
+
+def _key() -> str:
+    return f"toolformer_weights:{ray.get_runtime_context().get_actor_id()}"
+
+
+def _remember(path: str, revision: str | None) -> None:
+    _internal_kv_put(_key(), json.dumps([path, revision]))
+
+
+def _model_of_this_actor(model: ModelConfig) -> ModelConfig:
+    """`model` with the weights that were loaded last."""
+    remembered = _internal_kv_get(_key())
+    if remembered is None:
+        return model
+    path, revision = json.loads(remembered)
+    return model.model_copy(update={"path": path, "revision": revision})
 
 
 # num_cpus=0: Ray Data does not see actors outside its graph and would wait for their CPUs.

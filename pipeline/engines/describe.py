@@ -1,26 +1,63 @@
 """What a model is, without loading its weights: for planning, fingerprints and resuming."""
 
 import importlib.metadata
+from collections.abc import Mapping
 
-from pipeline.config import EngineConfig, ModelConfig
+from pipeline.config import ModelConfig, RunConfig
+from pipeline.engine_config import KINDS, EngineConfig, Kind
 from pipeline.engines.checkpoint import load_config, weights_id
-from pipeline.engines.load import device_of
+from pipeline.engines.load import chosen, device_of, installed_vllm
 from pipeline.engines.protocol import EngineInfo
 
 
 def describe_model(model: ModelConfig, engine: EngineConfig) -> EngineInfo:
-    """What TorchEngine.info says once the weights are loaded.
+    """What `info` of the engine says once the weights are loaded.
 
     Raises:
-        ConfigError: the checkpoint is not there or states no context length.
+        ConfigError: the checkpoint is not there or states no context length, or the engine is
+            not installed.
     """
+    engine = chosen(engine)
     config = load_config(model.path, model.revision)
+    version = installed_vllm() if engine.name == "vllm" else importlib.metadata.version("torch")
+    assert version is not None  # `chosen` refuses it
     return EngineInfo(
-        name="torch",
-        version=importlib.metadata.version("torch"),
+        name=engine.name,
+        version=version,
         device=device_of(engine),
         dtype=model.dtype,
         max_len=config.context_length,
         vocab_size=config.vocab_size,
         weights_id=weights_id(model.path, model.revision),
     )
+
+
+def describe_engines(config: RunConfig) -> dict[Kind, EngineInfo]:
+    """What answers each kind of work.
+
+    Raises:
+        ConfigError: see `describe_model`.
+    """
+    infos = {pool.kinds: describe_model(config.model, pool.engine) for pool in config.pools}
+    return {kind: info for kind in KINDS for kinds, info in infos.items() if kind in kinds}
+
+
+def shortest_context(infos: Mapping[Kind, EngineInfo]) -> int:
+    """The most tokens of a sequence that every engine reads."""
+    return min(info.max_len for info in infos.values())
+
+
+def engines_line(config: RunConfig, infos: Mapping[Kind, EngineInfo]) -> str:
+    """What will run M, in one line for the user; `auto` is decided."""
+    parts = []
+    for pool in config.pools:
+        info, replicas = infos[pool.kinds[0]], pool.engine.replicas
+        gpus = f" of {pool.engine.gpus} GPUs" if pool.engine.gpus > 1 else ""
+        parts.append(
+            f"{info.name} {info.version}, {replicas} replica{'s' * (replicas > 1)}{gpus}, "
+            f"{info.dtype} on {info.device}"
+        )
+    if len(parts) == 1:
+        return f"engine: {parts[0]}"
+    named = (f"{pool.name}: {part}" for pool, part in zip(config.pools, parts, strict=True))
+    return f"engines: {'; '.join(named)}"

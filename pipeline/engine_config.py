@@ -1,0 +1,113 @@
+"""Which engines run M, and on what: the sections `engine` and `engines` of a configuration."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+Kind = Literal["position", "sample", "loss"]  # P, S and L
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+_VLLM_CONCURRENCY = 4  # VLLMEngine.concurrency; its scheduler mixes the requests of all units
+
+
+class Section(BaseModel):
+    """A part of the configuration: immutable, no unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class EngineConfig(Section):
+    """How M is run; a name alone is short for a section with that name.
+
+    `token_budget` bounds the tokens of one forward pass, padding included; in vLLM it is
+    max_num_batched_tokens.
+    """
+
+    name: Literal["auto", "torch", "vllm"] = "auto"
+    replicas: int = Field(default=1, ge=1)
+    num_gpus: int = Field(default=0, ge=0)  # for each replica
+    num_threads: int = Field(default=1, ge=1)  # CPU threads of each replica
+    token_budget: int = Field(default=8192, ge=64)
+    kept_tokens: int = Field(default=65_536, ge=0)  # of P, kept for S; torch
+    tensor_parallel_size: int = Field(default=1, ge=1)  # GPUs that share M; vLLM
+    gpu_memory_utilization: float = Field(default=0.9, gt=0.0, le=1.0)  # vLLM
+    max_num_seqs: int = Field(default=256, ge=1)  # vLLM
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_name_is_a_section(cls, data: Any) -> Any:
+        return {"name": data} if isinstance(data, str) else data
+
+    @field_validator("num_gpus", mode="before")
+    @classmethod
+    def _no_part_of_a_gpu(cls, num_gpus: Any) -> Any:
+        if isinstance(num_gpus, float) and not num_gpus.is_integer():
+            raise ValueError(
+                f"got {num_gpus:g}, expected a whole number: an engine fills the memory of its "
+                "GPU, so two never share one"
+            )
+        return num_gpus
+
+    @model_validator(mode="after")
+    def _one_gpu_for_each_part_of_the_model(self) -> "EngineConfig":
+        parts = self.tensor_parallel_size
+        if parts > 1 and self.name == "torch":
+            raise ValueError(f"engine torch: tensor_parallel_size {parts}, expected 1; vllm splits")
+        if self.num_gpus not in (0, parts):
+            raise ValueError(
+                f"num_gpus {self.num_gpus} with tensor_parallel_size {parts}: a replica has as "
+                "many GPUs as tensor_parallel_size says, or none (num_gpus 0) where that is 1"
+            )
+        return self
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of each replica: where M is split, `num_gpus` may be left out."""
+        return max(self.num_gpus, self.tensor_parallel_size if self.tensor_parallel_size > 1 else 0)
+
+    @property
+    def concurrency(self) -> int:
+        """How many units a replica of the engine gains by working on at once."""
+        return _VLLM_CONCURRENCY if self.name == "vllm" else 1
+
+
+class EnginesConfig(Section):
+    """Engines of their own for some kinds of work; a kind not named has `engine`."""
+
+    position: EngineConfig | None = None
+    sample: EngineConfig | None = None
+    loss: EngineConfig | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolPlan:
+    """Replicas of one engine and what they are asked."""
+
+    kinds: tuple[Kind, ...]
+    engine: EngineConfig
+
+    @property
+    def name(self) -> str:
+        return "+".join(self.kinds)
+
+    @property
+    def units_in_flight(self) -> int:
+        """Units a stage holds for all replicas: those they are at work on, and one that waits."""
+        at_once = self.engine.concurrency * (2 if self.asks_for_positions else 1)
+        return self.engine.replicas * (at_once + 1)
+
+    @property
+    def asks_for_positions(self) -> bool:
+        """Whether S runs here and P elsewhere: while a unit waits for P, another can be sampled."""
+        return "sample" in self.kinds and "position" not in self.kinds
+
+
+def plan_pools(engine: EngineConfig, engines: EnginesConfig) -> tuple[PoolPlan, ...]:
+    """The pools, in order of their first kind; kinds with equal settings share one."""
+    by_engine: dict[EngineConfig, list[Kind]] = {}
+    for kind in KINDS:
+        by_engine.setdefault(getattr(engines, kind) or engine, []).append(kind)
+    return tuple(
+        PoolPlan(kinds=tuple(kinds), engine=settings) for settings, kinds in by_engine.items()
+    )

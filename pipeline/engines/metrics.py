@@ -1,0 +1,74 @@
+"""What Prometheus sees of the language models: what they run, what waits for them, idleness.
+
+Ray exports the metrics on every node as `ray_<name>` and adds the node and the worker. Series of
+a replica end with it: they show rates, the done-marks of a run hold the totals.
+"""
+
+import time
+from functools import cache
+
+import ray
+from ray.util.metrics import Counter, Gauge
+
+from pipeline.engines.gate import Gate, Turn
+from pipeline.engines.protocol import EngineUsage
+
+TOKENS = "toolformer_lm_tokens_total"
+PADDING = "toolformer_lm_padding_tokens_total"
+HEAD_ROWS = "toolformer_lm_head_rows_total"
+WAITING = "toolformer_lm_waiting"
+RUNNING = "toolformer_lm_running"
+IDLE_SECONDS = "toolformer_lm_idle_seconds_total"
+
+_KINDS = ("position", "sample", "loss")
+
+
+class _Metrics:
+    """All of them; made once in a process, where Ray runs."""
+
+    def __init__(self) -> None:
+        tags = ("engine", "pool")
+        self.tokens = Counter(TOKENS, "Tokens through the body.", (*tags, "kind"))
+        self.padding = Counter(PADDING, "Those of them that were padding.", tags)
+        self.head_rows = Counter(HEAD_ROWS, "Rows through the LM head.", tags)
+        self.waiting = Gauge(WAITING, "Units and raw requests that wait.", (*tags, "stage"))
+        self.running = Gauge(RUNNING, "Units and raw requests that it is at work on.", tags)
+        self.idle = Counter(IDLE_SECONDS, "Seconds with nothing to do.", tags)
+
+
+_metrics = cache(_Metrics)
+
+
+class ReplicaMetrics:
+    """What one replica exports. Nothing where Ray does not run."""
+
+    def __init__(self, engine: str, pool: str) -> None:
+        self._tags = {"engine": engine, "pool": pool}
+        self._idle_since: float | None = time.monotonic()  # None: at work
+
+    def count(self, done: EngineUsage) -> None:
+        """Counts in what the model did for one call."""
+        if not ray.is_initialized():
+            return
+        metrics = _metrics()
+        for kind in _KINDS:
+            tokens = getattr(done, f"{kind}_tokens")
+            if tokens:
+                metrics.tokens.inc(tokens, self._tags | {"kind": kind})
+        if done.padding_tokens:
+            metrics.padding.inc(done.padding_tokens, self._tags)
+        if done.head_rows:
+            metrics.head_rows.inc(done.head_rows, self._tags)
+
+    def show(self, gate: Gate) -> None:
+        """What waits and runs just now, and for how long nothing did."""
+        if not ray.is_initialized():
+            return
+        metrics, now = _metrics(), time.monotonic()
+        for turn in Turn:
+            waiting = gate.waiting(turn)
+            metrics.waiting.set(waiting, self._tags | {"stage": turn.name.lower()})
+        metrics.running.set(gate.running, self._tags)
+        if self._idle_since is not None and now > self._idle_since:
+            metrics.idle.inc(now - self._idle_since, self._tags)
+        self._idle_since = None if gate.running else now

@@ -1,0 +1,130 @@
+"""An engine that samples here and has P or L answered by the replicas of other pools."""
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from ray.exceptions import RayTaskError
+
+from pipeline.engines.protocol import (
+    EngineUsage,
+    LMEngine,
+    LossRequest,
+    PositionRequest,
+    Sample,
+    SampleRequest,
+    SamplingParams,
+)
+
+Answer = TypeVar("Answer")
+Rows = Sequence[NDArray[np.float32] | None]
+
+
+def usage_sum(one: EngineUsage, other: EngineUsage) -> EngineUsage:
+    return EngineUsage(*(a + b for a, b in zip(one, other, strict=True)))
+
+
+def usage_since(before: EngineUsage, after: EngineUsage) -> EngineUsage:
+    return EngineUsage(*(b - a for a, b in zip(before, after, strict=True)))
+
+
+class Route:
+    """The replicas of another pool: a request goes to the one with the fewest of ours waiting."""
+
+    def __init__(self, replicas: Sequence[Any]) -> None:
+        self._replicas = list(replicas)
+        self._waiting = [0] * len(self._replicas)
+        self._lock = threading.Lock()
+
+    def ask(self, method: str, *arguments: Any) -> Any:
+        """What a replica's method returns; blocks the thread.
+
+        Raises:
+            Exception: what the method raised, or Ray's error where the replica is gone for good.
+        """
+        with self._lock:
+            chosen = min(range(len(self._replicas)), key=lambda index: self._waiting[index])
+            self._waiting[chosen] += 1
+        try:
+            # ray.get would warn that it blocks the event loop; this is another thread.
+            return getattr(self._replicas[chosen], method).remote(*arguments).future().result()
+        except RayTaskError as error:
+            raise (error.cause or error) from None
+        finally:
+            with self._lock:
+                self._waiting[chosen] -= 1
+
+
+class RoutedEngine:
+    """The LMEngine of a replica: its own, but for the kinds that have a route elsewhere.
+
+    `usage` sums what both did; what its own engine did in each call is told to `count`.
+    """
+
+    def __init__(
+        self,
+        own: LMEngine,
+        *,
+        position: Route | None = None,
+        loss: Route | None = None,
+        count: Callable[[EngineUsage], None] = lambda done: None,
+    ) -> None:
+        self._own, self._position, self._loss, self._count = own, position, loss, count
+        self._used = threading.local()  # by each thread, see LMEngine.usage
+        self.info = own.info
+        self.kept_tokens, self.concurrency = own.kept_tokens, own.concurrency
+        self._own_turn: AbstractContextManager[Any] = nullcontext()
+        if position is not None:
+            # S finds nothing of P here, and is idle while a unit waits for P: one unit more for
+            # each, that take turns.
+            self.kept_tokens, self.concurrency = 0, 2 * own.concurrency
+            self._own_turn = threading.BoundedSemaphore(own.concurrency)
+
+    def position_logprobs(
+        self, requests: Sequence[PositionRequest], token_ids: Sequence[int]
+    ) -> Rows:
+        """For each request [n, A]: row i is log p(token | P(x), x[:i])."""
+        if self._position is not None:
+            return self._asked(self._position, "position_logprobs", requests, token_ids)
+        return self._answered(lambda: self._own.position_logprobs(requests, token_ids))
+
+    def sample(
+        self, requests: Sequence[SampleRequest], params: SamplingParams
+    ) -> Sequence[list[list[Sample]] | None]:
+        """For each request K lists of m samples."""
+        return self._answered(lambda: self._own.sample(requests, params))
+
+    def window_logprobs(self, requests: Sequence[LossRequest], width: int) -> Rows:
+        """For each request [Q, W]: log p(x[i + t] | z, x[: i + t]), NaN past the end of x."""
+        if self._loss is not None:
+            return self._asked(self._loss, "window_logprobs", requests, width)
+        return self._answered(lambda: self._own.window_logprobs(requests, width))
+
+    def usage(self) -> EngineUsage:
+        used: EngineUsage = getattr(self._used, "total", EngineUsage())
+        return used
+
+    def load_weights(self, path: str, revision: str | None = None) -> None:
+        """Go on with other weights here; other pools load theirs themselves."""
+        self._own.load_weights(path, revision)
+        self.info = self._own.info
+
+    def _answered(self, ask: Callable[[], Answer]) -> Answer:
+        with self._own_turn:
+            before = self._own.usage()
+            answer = ask()
+            done = usage_since(before, self._own.usage())
+        self._count(done)
+        self._used.total = usage_sum(self.usage(), done)
+        return answer
+
+    def _asked(self, route: Route, method: str, requests: Sequence[Any], argument: Any) -> Rows:
+        if not requests:
+            return []
+        answers: Rows
+        answers, done = route.ask(method, list(requests), argument)
+        self._used.total = usage_sum(self.usage(), done)
+        return answers
