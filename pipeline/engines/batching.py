@@ -3,17 +3,23 @@
 from collections.abc import Sequence
 
 
-def form_batches(lengths: Sequence[int], token_budget: int) -> list[list[int]]:
-    """Indices of `lengths` in batches of rows * longest <= token_budget, longest first.
+def form_packs(
+    lengths: Sequence[int], token_budget: int, *, padded: bool = False
+) -> list[list[int]]:
+    """Indices of `lengths` in packs of at most `token_budget` tokens, longest first.
 
-    A sequence over the budget goes alone. The result depends on nothing but the arguments, so
-    that a unit's numbers do not depend on what else its engine does.
+    With `padded` every sequence counts as long as the longest of its pack. A sequence over the
+    budget goes alone. The result depends on nothing but the arguments, so that a unit's numbers
+    do not depend on what else its engine does.
     """
     order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
-    batches: list[list[int]] = []
+    packs: list[list[int]] = []
+    room = 0
     for index in order:
-        if batches and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= token_budget:
-            batches[-1].append(index)
-        else:
-            batches.append([index])
-    return batches
+        tokens = lengths[packs[-1][0]] if padded and packs else lengths[index]
+        if not packs or tokens > room:
+            packs.append([])
+            tokens, room = lengths[index], token_budget
+        packs[-1].append(index)
+        room -= tokens
+    return packs

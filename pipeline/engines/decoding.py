@@ -1,204 +1,169 @@
-"""S: many continuations of one document's prefix, decoded side by side.
+"""S: the samples of many documents, decoded side by side as trees.
 
-The keys and values of [P(x), x] are computed and kept once for each document. Its samples are
-rows of one forward pass: each sees the prefix up to its own position and its own tokens, so a
-step reads the prefix once, however many samples there are.
+Samples at one position begin alike: they are one branch until they draw different tokens, so a
+token that several of them share is run once. A sample that cannot become a call ends at once.
 
-Shape suffixes: B documents, R rows of each, T columns of the prefix, C columns in all.
+Shape suffixes: N branches, M samples of a branch.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from pipeline.engines.batching import form_batches
-from pipeline.engines.causal_lm import CausalLM
+from pipeline.engines.causal_lm import CausalLM, Prefix
 from pipeline.engines.drawing import draw, uniform
-from pipeline.engines.kv_cache import KVCache
 from pipeline.engines.protocol import Sample, SampleRequest, SamplingParams
 
-_MAX_ROWS = 64  # of one document at once: every row's tokens are columns for all of them
+TokenBytes = Callable[[Sequence[int]], list[bytes]]
+
 _DRAWN_AT_ONCE = 256  # float64 distributions: 256 * 50,400 * 8 bytes = 103 MB for GPT-J
-_KEPT_BUDGETS = 4  # token budgets of keys and values, if no sample ended before the limit
-_COMPACT_BELOW = 0.75  # share of rows still alive at which the others' columns are dropped
 
 
-@dataclass(slots=True, kw_only=True)
-class _Row:
-    """One sample being decoded."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Positions `which` of a request, and the text before them; `ends` are lengths of prefix."""
 
-    prefix_len: int
-    open_ids: tuple[int, ...]
-    seed: int
-    fed: int = 0  # tokens after the prefix that have been through the model
-    token_ids: list[int] = field(default_factory=list)
-    done: bool = False
-    ended: bool = False
+    number: int  # of the request
+    request: SampleRequest
+    prefix: Prefix
+    which: Sequence[int]
+    ends: Sequence[int]
 
-    def next_input(self) -> int:
-        return self.open_ids[self.fed] if self.fed < len(self.open_ids) else self.token_ids[-1]
+    @property
+    def num_samples(self) -> int:
+        return len(self.which) * int(self.request.seeds_Km.shape[1])
 
-
-def sample_requests(
-    lm: CausalLM,
-    requests: Sequence[SampleRequest],
-    params: SamplingParams,
-    *,
-    bos_id: int,
-    eos_id: int | None,
-    token_budget: int,
-) -> list[list[list[Sample]]]:
-    """[request][K][m] samples. The end-of-text token ends a sample that is then not `ended`."""
-    rows = [_rows_of(request) for request in requests]
-    busy = [index for index, rows_Km in enumerate(rows) if any(rows_Km)]
-    prefixes = [_prefix(requests[index], bos_id) for index in busy]
-    for batch in form_batches([len(prefix) for prefix in prefixes], token_budget):
-        cache = lm.prefill([prefixes[b] for b in batch])
-        prefix_columns = len(prefixes[batch[0]])
-        chunks = [
-            (b, chunk)
-            for b, which in enumerate(batch)
-            for chunk in _chunks([row for rows_m in rows[busy[which]] for row in rows_m])
-        ]
-        widest = prefix_columns + max(len(c) for _, c in chunks) * params.max_new_tokens
-        at_once = max(1, _KEPT_BUDGETS * token_budget // widest)
-        for start in range(0, len(chunks), at_once):
-            part = chunks[start : start + at_once]
-            branches = cache.select(torch.tensor([b for b, _ in part], device=lm.device))
-            _Branches(lm, branches, prefix_columns, [chunk for _, chunk in part]).run(
-                params, eos_id
-            )
-    return [
-        [[Sample(tuple(row.token_ids), row.ended) for row in rows_m] for rows_m in rows_Km]
-        for rows_Km in rows
-    ]
-
-
-def _rows_of(request: SampleRequest) -> list[list[_Row]]:
-    before = 1 + len(request.prompt_ids)
-    return [
-        [
-            _Row(prefix_len=before + int(i), open_ids=request.open_ids, seed=int(seed))
-            for seed in seeds_m
-        ]
-        for i, seeds_m in zip(request.positions, request.seeds_Km, strict=True)
-    ]
-
-
-def _prefix(request: SampleRequest, bos_id: int) -> NDArray[np.int32]:
-    x_ids = request.x_ids[: int(request.positions.max())]
-    return np.concatenate([[bos_id], request.prompt_ids, x_ids]).astype(np.int32)
-
-
-def _chunks(rows: Sequence[_Row]) -> list[Sequence[_Row]]:
-    return [rows[start : start + _MAX_ROWS] for start in range(0, len(rows), _MAX_ROWS)]
-
-
-class _Branches:
-    """Rows of B documents that grow by a token a step until all are done.
-
-    The columns of the cache are T of the prefix and then, for each step since, one of every
-    row. Slots of rows that are done stay as padding until it pays to drop them.
-    """
-
-    def __init__(
-        self, lm: CausalLM, cache: KVCache, prefix_columns: int, rows: Sequence[Sequence[_Row]]
-    ) -> None:
-        self._lm, self._cache, self._T = lm, cache, prefix_columns
-        self._R = max(map(len, rows))
-        self._slots: list[list[_Row | None]] = [
-            [*chunk, *([None] * (self._R - len(chunk)))] for chunk in rows
-        ]
-        # A slot without a row sees the first token: softmax needs something to see.
-        seen_BR = [[1 if row is None else row.prefix_len for row in slots] for slots in self._slots]
-        columns_T = torch.arange(prefix_columns, device=lm.device)
-        self._visible_BRC = columns_T < torch.tensor(seen_BR, device=lm.device)[:, :, None]
-
-    def run(self, params: SamplingParams, eos_id: int | None) -> None:
-        while live := self._live():
-            h_BRD = self._feed()
-            self._lm.tokens_run += len(live)
-            drawing = [(b, r, row) for b, r, row in live if row.fed >= len(row.open_ids)]
-            for start in range(0, len(drawing), _DRAWN_AT_ONCE):
-                bs, rs, rows = zip(*drawing[start : start + _DRAWN_AT_ONCE], strict=True)
-                self._draw(rows, h_BRD[list(bs), list(rs)], params, eos_id)
-            self._compact()
-
-    def _live(self) -> list[tuple[int, int, _Row]]:
+    def halves(self) -> Sequence["Work"]:
+        """The same work as two; only itself for a single position."""
+        if len(self.which) == 1:
+            return (self,)
+        middle = len(self.which) // 2
         return [
-            (b, r, row)
-            for b, slots in enumerate(self._slots)
-            for r, row in enumerate(slots)
-            if row is not None and not row.done
+            replace(self, which=self.which[part], ends=self.ends[part])
+            for part in (slice(None, middle), slice(middle, None))
         ]
 
-    def _feed(self) -> Tensor:
-        """Run one token of every slot through the model: its hidden states [B, R, D]."""
-        tokens_BR = np.zeros((len(self._slots), self._R), dtype=np.int64)
-        places_BR = np.zeros_like(tokens_BR)
-        for b, r, row in self._live():
-            tokens_BR[b, r], places_BR[b, r] = row.next_input(), row.prefix_len + row.fed
-            row.fed += 1
-        own_BRR = torch.eye(self._R, dtype=torch.bool, device=self._lm.device)
-        own_BRR = own_BRR.expand(len(self._slots), -1, -1)
-        self._visible_BRC = torch.cat([self._visible_BRC, own_BRR], dim=2)
-        return self._lm.extend(
-            torch.from_numpy(tokens_BR).to(self._lm.device),
-            torch.from_numpy(places_BR).to(self._lm.device),
-            self._visible_BRC,
-            self._cache,
-        )
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Branch:
+    """Samples that have drawn the same tokens so far."""
+
+    request: SampleRequest
+    samples: list[Sample | None]  # where each of `members` is written when it is done
+    seeds: Sequence[int]
+    members: Sequence[int]
+    token_ids: tuple[int, ...] = ()
+    text: bytes = b""
+
+
+class SampleTrees:
+    """Decodes with one model; `token_bytes` is asked where samples may be ended early."""
+
+    def __init__(self, lm: CausalLM, eos_id: int | None, token_bytes: TokenBytes) -> None:
+        self._lm, self._eos_id, self._token_bytes = lm, eos_id, token_bytes
+
+    def run(self, works: Sequence[Work], params: SamplingParams) -> list[list[list[Sample]]]:
+        """[work][position][m] samples. All prefixes share one beginning."""
+        drawn: list[list[list[Sample | None]]] = [
+            [[None] * work.request.seeds_Km.shape[1] for _ in work.which] for work in works
+        ]
+        roots, branches = [], []
+        for number, (work, samples_K) in enumerate(zip(works, drawn, strict=True)):
+            for which, end, samples in zip(work.which, work.ends, samples_K, strict=True):
+                if samples:
+                    roots.append((number, end))
+                    seeds = work.request.seeds_Km[which].tolist()
+                    branches.append(
+                        _Branch(
+                            request=work.request,
+                            samples=samples,
+                            seeds=seeds,
+                            members=range(len(samples)),
+                        )
+                    )
+        if branches:
+            self._grow([work.prefix for work in works], roots, branches, params)
+        return [
+            [[sample for sample in samples if sample is not None] for samples in samples_K]
+            for samples_K in drawn
+        ]
+
+    def _grow(
+        self,
+        prefixes: Sequence[Prefix],
+        roots: Sequence[tuple[int, int]],
+        branches: Sequence[_Branch],
+        params: SamplingParams,
+    ) -> None:
+        [open_ids] = {branch.request.open_ids for branch in branches}
+        # The last token drawn is not run.
+        decoder = self._lm.decoder(prefixes, roots, len(open_ids) + params.max_new_tokens - 1)
+        parents_N = np.arange(len(branches))
+        for token in open_ids:
+            h_ND = decoder.step(np.full(len(branches), token, dtype=np.int64), parents_N)
+        while True:
+            grown = [
+                (parent, branch)
+                for parent, children in enumerate(self._draw(branches, h_ND, params))
+                for branch in children
+            ]
+            if not grown:
+                return
+            parents_N = np.array([parent for parent, _ in grown])
+            branches = [branch for _, branch in grown]
+            tokens_N = np.array([branch.token_ids[-1] for branch in branches], dtype=np.int64)
+            h_ND = decoder.step(tokens_N, parents_N)
 
     def _draw(
-        self, rows: Sequence[_Row], h_RD: Tensor, params: SamplingParams, eos_id: int | None
-    ) -> None:
-        uniforms = [uniform(row.seed, len(row.token_ids)) for row in rows]
-        tokens_R = draw(
-            self._lm.logits(h_RD), uniforms, temperature=params.temperature, top_p=params.top_p
-        )
-        for row, token in zip(rows, tokens_R.tolist(), strict=True):
-            row.token_ids.append(token)
-            row.ended = token in params.stop_ids
-            row.done = row.ended or token == eos_id or len(row.token_ids) >= params.max_new_tokens
+        self, branches: Sequence[_Branch], h_ND: Tensor, params: SamplingParams
+    ) -> Iterator[list[_Branch]]:
+        """For each branch the branches it goes on as; samples that are done are written down."""
+        for start in range(0, len(branches), _DRAWN_AT_ONCE):
+            some = branches[start : start + _DRAWN_AT_ONCE]
+            widest = max(len(branch.members) for branch in some)
+            uniforms_NM = torch.zeros(len(some), widest, dtype=torch.float64)
+            for row, branch in zip(uniforms_NM, some, strict=True):
+                step = len(branch.token_ids)
+                for column, member in enumerate(branch.members):
+                    row[column] = uniform(branch.seeds[member], step)
+            tokens_NM = draw(
+                self._lm.head.logits(h_ND[start : start + len(some)]),
+                uniforms_NM.to(h_ND.device),
+                temperature=params.temperature,
+                top_p=params.top_p,
+            ).tolist()
+            for branch, tokens_M in zip(some, tokens_NM, strict=True):
+                yield self._children(branch, tokens_M, params)
 
-    def _compact(self) -> None:
-        """Drop documents without live rows, and the columns of dead rows where it pays."""
-        live: list[list[int]] = [[] for _ in self._slots]
-        for b, r, _ in self._live():
-            live[b].append(r)
-        kept_B = [b for b, slots in enumerate(live) if slots]
-        R = max(map(len, live))
-        if not kept_B or (len(kept_B) == len(live) and R > _COMPACT_BELOW * self._R):
-            return
-        taken = np.array([live[b] + [0] * (R - len(live[b])) for b in kept_B])
-        real = np.array([[r < len(live[b]) for r in range(R)] for b in kept_B])
-        self._slots = [
-            [self._slots[b][r] if is_real else None for r, is_real in zip(rs, reals, strict=True)]
-            for b, rs, reals in zip(kept_B, taken.tolist(), real.tolist(), strict=True)
-        ]
-        self._take(
-            torch.tensor(kept_B, device=self._lm.device),
-            torch.from_numpy(taken).to(self._lm.device),
-            torch.from_numpy(real).to(self._lm.device),
-        )
-        self._R = R
-
-    def _take(self, kept_B: Tensor, taken_BR: Tensor, real_BR: Tensor) -> None:
-        """Keep documents `kept_B`, of each the slots `taken_BR` and their columns."""
-        B, R = taken_BR.shape
-        steps = (self._visible_BRC.shape[2] - self._T) // self._R
-        prefix_BT = torch.arange(self._T, device=kept_B.device).expand(B, -1)
-        firsts = self._T + self._R * torch.arange(steps, device=kept_B.device)
-        suffix_BS = (firsts[None, :, None] + taken_BR[:, None, :]).reshape(B, steps * R)
-        columns_BC = torch.cat([prefix_BT, suffix_BS], dim=1)
-        # A slot that only pads repeats another's columns: nobody may see them twice.
-        seen_BC = torch.cat([torch.ones_like(prefix_BT), real_BR.repeat(1, steps)], dim=1).bool()
-        visible_BRC = self._visible_BRC[kept_B[:, None], taken_BR]
-        self._visible_BRC = (
-            visible_BRC.gather(2, columns_BC[:, None, :].expand(-1, R, -1)) & seen_BC[:, None, :]
-        )
-        self._cache.take(kept_B, columns_BC)
+    def _children(
+        self, branch: _Branch, tokens_M: Sequence[int], params: SamplingParams
+    ) -> list[_Branch]:
+        members: dict[int, list[int]] = {}
+        for member, token in zip(branch.members, tokens_M, strict=False):
+            members.setdefault(token, []).append(member)
+        children = []
+        for token, followers in members.items():
+            token_ids, text = (*branch.token_ids, token), branch.text
+            ended = token in params.stop_ids
+            done = ended or token == self._eos_id or len(token_ids) >= params.max_new_tokens
+            if not done and branch.request.may_be_call is not None:
+                text += self._token_bytes([token])[0]
+                done = not branch.request.may_be_call(text)
+            if done:
+                for member in followers:
+                    branch.samples[member] = Sample(token_ids, ended)
+                continue
+            children.append(
+                _Branch(
+                    request=branch.request,
+                    samples=branch.samples,
+                    seeds=branch.seeds,
+                    members=followers,
+                    token_ids=token_ids,
+                    text=text,
+                )
+            )
+        return children

@@ -1,10 +1,9 @@
 """Drawing a token from logits: ancestral sampling with random numbers fixed beforehand.
 
-Shape suffixes: R rows, V vocabulary.
+Shape suffixes: R rows, V vocabulary, M samples of a row.
 """
 
 import hashlib
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -17,24 +16,20 @@ def uniform(seed: int, step: int) -> float:
     return (bits >> 11) * 2.0**-53
 
 
-def draw(
-    logits_RV: Tensor, uniforms: Sequence[float], *, temperature: float, top_p: float
-) -> Tensor:
-    """One token for each row, int64 [R]: the inverse of the distribution function, in float64.
+def draw(logits_RV: Tensor, uniforms_RM: Tensor, *, temperature: float, top_p: float) -> Tensor:
+    """M tokens for each row, int64 [R, M]: the inverse of the distribution function, in float64.
 
     Temperature 0 is greedy. `top_p` keeps the most probable tokens up to the first that brings
     their sum to at least that much.
     """
     if temperature == 0.0:
-        return logits_RV.argmax(dim=-1)
+        return logits_RV.argmax(dim=-1, keepdim=True).expand(uniforms_RM.shape)
     p_RV = torch.softmax(logits_RV.double() / temperature, dim=-1)
     if top_p < 1.0:
         p_RV = _nucleus(p_RV, top_p)
     cdf_RV = p_RV.cumsum(dim=-1)
-    u_R1 = torch.tensor(uniforms, dtype=torch.float64, device=logits_RV.device)[:, None]
     # right=True passes over tokens of probability 0, whose cdf equals that of the one before.
-    tokens_R1 = torch.searchsorted(cdf_RV, u_R1 * cdf_RV[:, -1:], right=True)
-    return tokens_R1.squeeze(1)
+    return torch.searchsorted(cdf_RV, uniforms_RM * cdf_RV[:, -1:], right=True)
 
 
 def _nucleus(p_RV: Tensor, top_p: float) -> Tensor:

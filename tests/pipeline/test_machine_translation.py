@@ -270,7 +270,7 @@ def numbers(text: str, tool: str, method: Method, tiny: Path, engine: TorchEngin
 
 def test_a_document_of_one_paragraph_gives_the_numbers_of_the_whole_document(tiny: Path) -> None:
     text = "\n Es Fr\u00fch [Et und 1400 Out of.\t\n"
-    engine = TorchEngine(str(tiny))
+    engine = TorchEngine.load(str(tiny))
     windowed = numbers(text, "MT", mt_method(["MT"], tau_s=0.0, k=9), tiny, engine)
     whole = numbers(text, "Mine", mt_method(["Mine"], tau_s=0.0, k=9), tiny, engine)
     assert len(whole["position"]) == 9
@@ -280,7 +280,7 @@ def test_a_document_of_one_paragraph_gives_the_numbers_of_the_whole_document(tin
 def test_a_paragraph_gives_the_numbers_it_gives_as_a_document(tiny: Path) -> None:
     paragraph = "Es Fr\u00fch [Et und 1400 Out of."
     text = f"E \u6771\n  {paragraph}\nEnd"
-    engine, method = TorchEngine(str(tiny)), mt_method(["MT"], tau_s=0.0, k=1000)
+    engine, method = TorchEngine.load(str(tiny)), mt_method(["MT"], tau_s=0.0, k=1000)
     alone = numbers(paragraph, "MT", method, tiny, engine)
     inside = numbers(text, "MT", method, tiny, engine)
     before = len("E \u6771\n  ".encode())

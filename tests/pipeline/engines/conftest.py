@@ -27,7 +27,7 @@ def checkpoint(request: pytest.FixtureRequest, checkpoints: dict[str, Path]) -> 
 
 @pytest.fixture(scope="session")
 def engine(checkpoint: Path) -> TorchEngine:
-    return TorchEngine(str(checkpoint))
+    return TorchEngine.load(str(checkpoint))
 
 
 @pytest.fixture(scope="session")

@@ -14,8 +14,8 @@ from transformers import BloomConfig, Gemma2Config, GPTJConfig, PreTrainedConfig
 from transformers.models.auto import AutoModelForCausalLM
 
 from pipeline.config import EngineConfig, ModelConfig
-from pipeline.engines.causal_lm import CausalLM, check_supported
-from pipeline.engines.checkpoint import weights_id
+from pipeline.engines.causal_lm import CausalLM, causal_lm
+from pipeline.engines.checkpoint import context_length, weights_id
 from pipeline.engines.describe import describe_model
 from pipeline.engines.load import load_engine
 from tests.pipeline.tiny_checkpoints import CONTEXT, VOCABULARY
@@ -144,8 +144,7 @@ HEADS: dict[str, Any] = {
 def random_model(config: PreTrainedConfig, dtype: torch.dtype) -> CausalLM:
     torch.manual_seed(3)
     model: Any = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
-    model = model.eval().to(dtype)
-    return CausalLM(model, torch.device("cpu"))
+    return causal_lm(model.eval().to(dtype), torch.device("cpu"), 64)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -154,14 +153,14 @@ def test_a_model_that_caps_its_logits_is_refused(dtype: torch.dtype) -> None:
         **SMALL, **HEADS, pad_token_id=0, bos_token_id=0, eos_token_id=0,
         intermediate_size=64, final_logit_softcapping=2.0,
     )  # fmt: skip
-    with pytest.raises(ConfigError, match="not a linear map"):
-        check_supported(random_model(capped, dtype))
+    with pytest.raises(ConfigError, match="not one whose logits are a linear map"):
+        random_model(capped, dtype)
 
 
 def test_a_model_without_a_context_length_is_refused() -> None:
     bloom = BloomConfig(**SMALL, n_layer=2, n_head=4)
     with pytest.raises(ConfigError, match="states no context length"):
-        random_model(bloom, torch.float32)
+        context_length(bloom, "bloom")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -172,8 +171,7 @@ def test_the_check_leaves_no_trace_in_the_counts(dtype: torch.dtype) -> None:
         initializer_range=0.2, tie_word_embeddings=False, **ends,
     )  # fmt: skip
     lm = random_model(config, dtype)
-    check_supported(lm)
-    assert (lm.tokens_run, lm.rows_run) == (0, 0)
+    assert (lm.tokens_run, lm.padding_run, lm.head.rows_run) == (0, 0, 0)
 
 
 def test_the_context_ends_where_a_sliding_window_would_forget() -> None:
@@ -181,7 +179,7 @@ def test_the_context_ends_where_a_sliding_window_would_forget() -> None:
         **SMALL, **HEADS, pad_token_id=0, bos_token_id=0, eos_token_id=0,
         intermediate_size=64, max_position_embeddings=64, sliding_window=24,
     )  # fmt: skip
-    assert random_model(config, torch.float32).max_len == 24
+    assert context_length(config, "gemma2") == 24
 
 
 def test_equal_weights_have_equal_ids_wherever_they_lie(

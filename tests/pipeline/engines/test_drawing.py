@@ -7,40 +7,58 @@ from pipeline.engines.drawing import draw, uniform
 LOGITS = torch.log(torch.tensor([[0.5, 0.0, 0.3, 0.2]])).repeat(6, 1) + 7.0
 
 
+def drawn(
+    logits_RV: torch.Tensor, uniforms: list[float], *, temperature: float, top_p: float
+) -> list[int]:
+    """One token for each row."""
+    uniforms_R1 = torch.tensor(uniforms, dtype=torch.float64)[:, None]
+    tokens: list[int] = draw(logits_RV, uniforms_R1, temperature=temperature, top_p=top_p)[
+        :, 0
+    ].tolist()
+    return tokens
+
+
+def test_several_samples_of_a_row_share_its_distribution() -> None:
+    uniforms_RM = torch.tensor([[0.499, 0.801, 0.501], [0.9, 0.0, 0.0]], dtype=torch.float64)
+    tokens = draw(LOGITS[:2], uniforms_RM, temperature=1.0, top_p=1.0)
+    assert tokens.tolist() == [[0, 3, 2], [3, 0, 0]]
+    assert draw(LOGITS[:2], uniforms_RM, temperature=0.0, top_p=1.0).tolist() == [[0] * 3] * 2
+
+
 def test_a_token_is_the_inverse_of_the_distribution_function() -> None:
     uniforms = [0.0, 0.499, 0.501, 0.799, 0.801, 1 - 2**-53]
-    tokens = draw(LOGITS, uniforms, temperature=1.0, top_p=1.0)
-    assert tokens.tolist() == [0, 0, 2, 2, 3, 3]
+    tokens = drawn(LOGITS, uniforms, temperature=1.0, top_p=1.0)
+    assert tokens == [0, 0, 2, 2, 3, 3]
 
 
 def test_top_p_keeps_the_tokens_that_bring_the_sum_to_p() -> None:
     # 0.5 + 0.3 reach 0.6; the two are renormalised to 0.625 and 0.375.
     uniforms = [0.0, 0.62, 0.63, 0.9, 0.99, 1 - 2**-53]
-    tokens = draw(LOGITS, uniforms, temperature=1.0, top_p=0.6)
-    assert tokens.tolist() == [0, 0, 2, 2, 2, 2]
+    tokens = drawn(LOGITS, uniforms, temperature=1.0, top_p=0.6)
+    assert tokens == [0, 0, 2, 2, 2, 2]
 
 
 def test_a_tiny_top_p_keeps_the_most_probable_token() -> None:
-    assert draw(LOGITS, [0.99] * 6, temperature=1.0, top_p=1e-9).tolist() == [0] * 6
+    assert drawn(LOGITS, [0.99] * 6, temperature=1.0, top_p=1e-9) == [0] * 6
 
 
 def test_temperature_two_takes_the_square_root_of_odds() -> None:
     # sqrt(.5), sqrt(.3), sqrt(.2) = .7071, .5477, .4472, in sum 1.7020: borders .4154 and .7372
     uniforms = [0.0, 0.415, 0.416, 0.737, 0.738, 0.999]
-    tokens = draw(LOGITS, uniforms, temperature=2.0, top_p=1.0)
-    assert tokens.tolist() == [0, 0, 2, 2, 3, 3]
+    tokens = drawn(LOGITS, uniforms, temperature=2.0, top_p=1.0)
+    assert tokens == [0, 0, 2, 2, 3, 3]
 
 
 def test_temperature_zero_is_greedy() -> None:
-    assert draw(LOGITS[:2], [0.99, 0.0], temperature=0.0, top_p=1.0).tolist() == [0, 0]
+    assert drawn(LOGITS[:2], [0.99, 0.0], temperature=0.0, top_p=1.0) == [0, 0]
 
 
 def test_an_impossible_token_is_never_drawn() -> None:
     logits = torch.full((1000, 50), -torch.inf)
     logits[:, 10:20] = 0.0
     uniforms = [uniform(seed, 0) for seed in range(1000)]
-    tokens = draw(logits, uniforms, temperature=1.0, top_p=1.0)
-    assert set(tokens.tolist()) == set(range(10, 20))
+    tokens = drawn(logits, uniforms, temperature=1.0, top_p=1.0)
+    assert set(tokens) == set(range(10, 20))
 
 
 def test_random_numbers_are_fixed_by_seed_and_step() -> None:

@@ -1,6 +1,8 @@
 """TorchEngine against the slow reference, for GPT-J, GPT-2 and Llama."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -22,6 +24,16 @@ from tools.base import ContractError
 WIDTH = 5
 # One token in nine ends a sample: lengths from 1 to the limit.
 STOP_IDS = frozenset(range(2, VOCABULARY, 9))
+
+
+Answer = TypeVar("Answer")
+
+
+def every(answers: Sequence[Answer | None]) -> list[Answer]:
+    """The answers, all of which are there."""
+    found = [answer for answer in answers if answer is not None]
+    assert len(found) == len(answers)
+    return found
 
 
 def ids(length: int, seed: int = 0) -> NDArray[np.int32]:
@@ -70,7 +82,7 @@ SAMPLES = [
 def test_positions_equal_the_reference(engine: TorchEngine, reference: SlowReference) -> None:
     token_ids = [257, 3, VOCABULARY - 1]
     for request, logprobs_nA in zip(
-        POSITIONS, engine.position_logprobs(POSITIONS, token_ids), strict=True
+        POSITIONS, every(engine.position_logprobs(POSITIONS, token_ids)), strict=True
     ):
         assert logprobs_nA.dtype == np.float32
         np.testing.assert_allclose(
@@ -79,7 +91,9 @@ def test_positions_equal_the_reference(engine: TorchEngine, reference: SlowRefer
 
 
 def test_losses_equal_the_reference(engine: TorchEngine, reference: SlowReference) -> None:
-    for request, logprobs_QW in zip(LOSSES, engine.window_logprobs(LOSSES, WIDTH), strict=True):
+    for request, logprobs_QW in zip(
+        LOSSES, every(engine.window_logprobs(LOSSES, WIDTH)), strict=True
+    ):
         assert logprobs_QW.dtype == np.float32
         assert logprobs_QW.shape == (len(request.positions), WIDTH)
         np.testing.assert_allclose(
@@ -88,13 +102,13 @@ def test_losses_equal_the_reference(engine: TorchEngine, reference: SlowReferenc
 
 
 def test_losses_past_the_end_of_the_document_are_nan(engine: TorchEngine) -> None:
-    [logprobs_QW] = engine.window_logprobs([losses(9, 25, 22)], WIDTH)
+    [logprobs_QW] = every(engine.window_logprobs([losses(9, 25, 22)], WIDTH))
     assert np.isnan(logprobs_QW).tolist() == [[False, False, False, True, True]]
 
 
 def test_greedy_samples_equal_generate(engine: TorchEngine, reference: SlowReference) -> None:
     params = SamplingParams(stop_ids=STOP_IDS, max_new_tokens=12, temperature=0.0)
-    answers = engine.sample(SAMPLES, params)
+    answers = every(engine.sample(SAMPLES, params))
     for request, samples_Km in zip(SAMPLES, answers, strict=True):
         expected = reference.greedy(request, stop_ids=STOP_IDS, max_new_tokens=12)
         num_samples = request.seeds_Km.shape[1]
@@ -108,7 +122,7 @@ def test_drawn_samples_equal_token_by_token_sampling(
     params = SamplingParams(
         stop_ids=STOP_IDS, max_new_tokens=12, temperature=temperature, top_p=top_p
     )
-    answers = engine.sample(SAMPLES, params)
+    answers = every(engine.sample(SAMPLES, params))
     lengths = {len(s.token_ids) for a in answers for samples_m in a for s in samples_m}
     assert len(lengths) > 4  # rows left at different times
     for request, samples_Km in zip(SAMPLES, answers, strict=True):
@@ -117,17 +131,17 @@ def test_drawn_samples_equal_token_by_token_sampling(
 
 def test_samples_do_not_depend_on_what_else_is_sampled(engine: TorchEngine) -> None:
     params = SamplingParams(stop_ids=STOP_IDS, max_new_tokens=12)
-    together = engine.sample(SAMPLES, params)
-    assert together == engine.sample(SAMPLES, params)
-    assert together == [engine.sample([request], params)[0] for request in SAMPLES]
-    assert together == engine.sample(SAMPLES[::-1], params)[::-1]
+    together = every(engine.sample(SAMPLES, params))
+    assert together == every(engine.sample(SAMPLES, params))
+    assert together == [every(engine.sample([request], params))[0] for request in SAMPLES]
+    assert together == every(engine.sample(SAMPLES[::-1], params))[::-1]
 
 
 def test_more_samples_than_rows_of_a_pass(engine: TorchEngine) -> None:
     params = SamplingParams(stop_ids=STOP_IDS, max_new_tokens=6)
-    [[first, second]] = engine.sample([sampling(9, 3, 8, m=80)], params)
+    [[first, second]] = every(engine.sample([sampling(9, 3, 8, m=80)], params))
     request = sampling(9, 3, 8, m=80)
-    [[alone]] = engine.sample(
+    [[alone]] = every(engine.sample(
         [
             SampleRequest(
                 prompt_ids=request.prompt_ids, x_ids=request.x_ids, positions=at(8),
@@ -135,7 +149,7 @@ def test_more_samples_than_rows_of_a_pass(engine: TorchEngine) -> None:
             )
         ],
         params,
-    )  # fmt: skip
+    ))  # fmt: skip
     assert (len(first), len(second)) == (80, 80)
     assert second[70:] == alone
     assert len(set(first)) > 40
@@ -150,16 +164,16 @@ def test_an_opening_of_several_tokens_is_fed_before_the_first_draw(
         open_ids=(33, 44), seeds_Km=request.seeds_Km,
     )  # fmt: skip
     params = SamplingParams(stop_ids=STOP_IDS, max_new_tokens=5)
-    assert engine.sample([request], params) == [reference.draw(request, params)]
+    assert every(engine.sample([request], params)) == [reference.draw(request, params)]
 
 
 def test_a_sample_ends_with_the_first_stop_token(engine: TorchEngine) -> None:
     greedy = SamplingParams(stop_ids=frozenset(), max_new_tokens=6, temperature=0.0)
-    [[[free]]] = engine.sample([sampling(9, 3, m=1)], greedy)
+    [[[free]]] = every(engine.sample([sampling(9, 3, m=1)], greedy))
     assert len(free.token_ids) == 6 and not free.ended
     stop = free.token_ids[-1]
     stopping = SamplingParams(stop_ids=frozenset({stop}), max_new_tokens=6, temperature=0.0)
-    [[[stopped]]] = engine.sample([sampling(9, 3, m=1)], stopping)
+    [[[stopped]]] = every(engine.sample([sampling(9, 3, m=1)], stopping))
     first = free.token_ids.index(stop) + 1
     assert stopped == Sample(free.token_ids[:first], ended=True)
 
@@ -168,7 +182,7 @@ def test_the_end_of_text_ends_a_sample_that_is_then_not_ended(
     engine: TorchEngine, codec: TokenCodec
 ) -> None:
     params = SamplingParams(stop_ids=frozenset(), max_new_tokens=8, temperature=4.0)
-    [[samples]] = engine.sample([sampling(9, 3, m=300)], params)
+    [[samples]] = every(engine.sample([sampling(9, 3, m=300)], params))
     finished = [s for s in samples if codec.eos_id in s.token_ids]
     assert finished
     assert all(s.token_ids.index(codec.eos_id) == len(s.token_ids) - 1 for s in finished)
@@ -180,26 +194,29 @@ def test_the_end_of_text_ends_a_sample_that_is_then_not_ended(
 def test_the_token_budget_changes_no_number(
     checkpoint: Path, engine: TorchEngine, token_budget: int
 ) -> None:
-    other = TorchEngine(str(checkpoint), token_budget=token_budget)
+    other = TorchEngine.load(str(checkpoint), token_budget=token_budget)
     params = SamplingParams(stop_ids=STOP_IDS, max_new_tokens=8)
     for ours, theirs in (
-        (engine.position_logprobs(POSITIONS, [3]), other.position_logprobs(POSITIONS, [3])),
-        (engine.window_logprobs(LOSSES, WIDTH), other.window_logprobs(LOSSES, WIDTH)),
+        (
+            every(engine.position_logprobs(POSITIONS, [3])),
+            every(other.position_logprobs(POSITIONS, [3])),
+        ),
+        (every(engine.window_logprobs(LOSSES, WIDTH)), every(other.window_logprobs(LOSSES, WIDTH))),
     ):
         for ours_, theirs_ in zip(ours, theirs, strict=True):
             np.testing.assert_allclose(ours_, theirs_, atol=1e-5)
-    assert engine.sample(SAMPLES, params) == other.sample(SAMPLES, params)
+    assert every(engine.sample(SAMPLES, params)) == every(other.sample(SAMPLES, params))
 
 
 def test_the_order_of_requests_changes_no_number(engine: TorchEngine) -> None:
     for forward, backward in (
         (
-            engine.position_logprobs(POSITIONS, [3]),
-            engine.position_logprobs(POSITIONS[::-1], [3])[::-1],
+            every(engine.position_logprobs(POSITIONS, [3])),
+            every(engine.position_logprobs(POSITIONS[::-1], [3]))[::-1],
         ),
         (
-            engine.window_logprobs(LOSSES, WIDTH),
-            engine.window_logprobs(LOSSES[::-1], WIDTH)[::-1],
+            every(engine.window_logprobs(LOSSES, WIDTH)),
+            every(engine.window_logprobs(LOSSES[::-1], WIDTH))[::-1],
         ),
     ):
         for ours, theirs in zip(forward, backward, strict=True):
@@ -207,62 +224,63 @@ def test_the_order_of_requests_changes_no_number(engine: TorchEngine) -> None:
 
 
 def test_the_same_call_gives_the_same_bytes(engine: TorchEngine) -> None:
-    first = [a.tobytes() for a in engine.window_logprobs(LOSSES, WIDTH)]
-    engine.position_logprobs(POSITIONS, [3])
-    assert first == [a.tobytes() for a in engine.window_logprobs(LOSSES, WIDTH)]
+    first = [a.tobytes() for a in every(engine.window_logprobs(LOSSES, WIDTH))]
+    every(engine.position_logprobs(POSITIONS, [3]))
+    assert first == [a.tobytes() for a in every(engine.window_logprobs(LOSSES, WIDTH))]
 
 
 def test_empty_calls_and_requests(engine: TorchEngine) -> None:
     params = SamplingParams(stop_ids=STOP_IDS)
-    assert engine.position_logprobs([], [3]) == []
-    assert engine.window_logprobs([], WIDTH) == []
-    assert engine.sample([], params) == []
+    assert every(engine.position_logprobs([], [3])) == []
+    assert every(engine.window_logprobs([], WIDTH)) == []
+    assert every(engine.sample([], params)) == []
     empty = PositionRequest(prompt_ids=ids(4), x_ids=ids(0))
-    assert engine.position_logprobs([empty], [3, 4])[0].shape == (0, 2)
-    assert engine.window_logprobs([losses(3, 8)], WIDTH)[0].shape == (0, WIDTH)
-    assert engine.sample([sampling(9)], params) == [[]]
+    assert every(engine.position_logprobs([empty], [3, 4]))[0].shape == (0, 2)
+    assert every(engine.window_logprobs([losses(3, 8)], WIDTH))[0].shape == (0, WIDTH)
+    assert every(engine.sample([sampling(9)], params)) == [[]]
 
 
 def test_usage_counts_tokens_without_padding_and_only_needed_rows(checkpoint: Path) -> None:
-    engine = TorchEngine(str(checkpoint))
+    engine = TorchEngine.load(str(checkpoint))
     assert engine.usage() == (0, 0, 0, 0, 0)
     # begin-of-text + prompt + all tokens of x but the last; one row for each token of x
-    engine.position_logprobs(POSITIONS[:2], [3])
+    every(engine.position_logprobs(POSITIONS[:2], [3]))
     assert engine.usage() == (1 + 7 + 0 + 1 + 3 + 29, 0, 0, 0, 1 + 30)
     # Windows of 5 at 0 and 12 of 25 tokens: the pass ends before token 16, and there are 10 rows.
-    engine.window_logprobs([losses(9, 25, 0, 12)], WIDTH)
+    every(engine.window_logprobs([losses(9, 25, 0, 12)], WIDTH))
     assert engine.usage() == (41, 0, 1 + 9 + 16, 0, 31 + 10)
     # The same again in two requests is one pass; windows at 0 and 3 share two rows.
-    engine.window_logprobs([losses(9, 25, 0), losses(9, 25, 3)], WIDTH)
+    every(engine.window_logprobs([losses(9, 25, 0), losses(9, 25, 3)], WIDTH))
     assert engine.usage() == (41, 0, 26 + 1 + 9 + 7, 0, 41 + 8)
-    # The prefix once, then " [" and one token for each of two samples: two rows each.
+    # The prefix and " [" once, then a token for each of two samples that begin differently.
     params = SamplingParams(stop_ids=frozenset(), max_new_tokens=2)
-    engine.sample([sampling(9, 4, m=2)], params)
-    assert engine.usage() == (41, 1 + 6 + 4 + 2 * 2, 43, 0, 49 + 4)
+    [[[first, second]]] = every(engine.sample([sampling(9, 4, m=2)], params))
+    assert first.token_ids[0] != second.token_ids[0]
+    assert engine.usage() == (41, 1 + 6 + 4 + 1 + 2, 43, 0, 49 + 1 + 2)
 
 
 def test_a_prompt_longer_than_the_context_is_refused(engine: TorchEngine) -> None:
     fits = PositionRequest(prompt_ids=ids(50), x_ids=ids(CONTEXT - 50))
-    assert engine.position_logprobs([fits], [3])[0].shape == (CONTEXT - 50, 1)
+    assert every(engine.position_logprobs([fits], [3]))[0].shape == (CONTEXT - 50, 1)
     longer = PositionRequest(prompt_ids=ids(50), x_ids=ids(CONTEXT - 49))
     with pytest.raises(ContractError, match="longer than the context: 97 tokens, expected at most"):
-        engine.position_logprobs([fits, longer], [3])
+        every(engine.position_logprobs([fits, longer], [3]))
     with pytest.raises(ContractError, match="longer than the context"):
-        engine.window_logprobs([losses(60, 60, 50)], WIDTH)
+        every(engine.window_logprobs([losses(60, 60, 50)], WIDTH))
     params = SamplingParams(stop_ids=STOP_IDS, max_new_tokens=CONTEXT - 20)
     with pytest.raises(ContractError, match="longer than the context: 97 tokens"):
-        engine.sample([sampling(20, 13)], params)
+        every(engine.sample([sampling(20, 13)], params))
 
 
 def test_a_window_far_from_the_end_of_a_long_document_fits(engine: TorchEngine) -> None:
-    assert engine.window_logprobs([losses(60, 200, 20)], WIDTH)[0].shape == (1, WIDTH)
+    assert every(engine.window_logprobs([losses(60, 200, 20)], WIDTH))[0].shape == (1, WIDTH)
 
 
 def test_positions_outside_the_document_are_refused(engine: TorchEngine) -> None:
     with pytest.raises(ContractError, match="positions from 3 to 9"):
-        engine.window_logprobs([losses(2, 9, 3, 9)], WIDTH)
+        every(engine.window_logprobs([losses(2, 9, 3, 9)], WIDTH))
     with pytest.raises(ContractError, match="positions from -1 to 3"):
-        engine.sample([sampling(9, -1, 3)], SamplingParams(stop_ids=STOP_IDS))
+        every(engine.sample([sampling(9, -1, 3)], SamplingParams(stop_ids=STOP_IDS)))
 
 
 def test_info_says_what_answers(engine: TorchEngine, codec: TokenCodec) -> None:
@@ -276,12 +294,12 @@ def test_info_says_what_answers(engine: TorchEngine, codec: TokenCodec) -> None:
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_precision_is_close(checkpoint: Path, engine: TorchEngine, dtype: str) -> None:
-    half = TorchEngine(str(checkpoint), dtype=dtype)
+    half = TorchEngine.load(str(checkpoint), dtype=dtype)
     assert half.info.dtype == dtype
-    exact = np.concatenate(engine.position_logprobs(POSITIONS, [3, 257]))
-    rounded = np.concatenate(half.position_logprobs(POSITIONS, [3, 257]))
+    exact = np.concatenate(every(engine.position_logprobs(POSITIONS, [3, 257])))
+    rounded = np.concatenate(every(half.position_logprobs(POSITIONS, [3, 257])))
     assert rounded.dtype == np.float32
     assert 0 < np.abs(exact - rounded).max() < 0.3
     assert np.abs(exact - rounded).mean() < 0.03
     params = SamplingParams(stop_ids=STOP_IDS, max_new_tokens=4)
-    assert [len(a) for a in half.sample(SAMPLES, params)] == [3, 1, 0, 4]
+    assert [len(a) for a in every(half.sample(SAMPLES, params))] == [3, 1, 0, 4]

@@ -1,0 +1,50 @@
+"""The LM head: float32 logits of the rows that are needed and of no others.
+
+Shape suffixes: R rows, D hidden size, V vocabulary, A token ids of interest.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+_ROWS_AT_ONCE = 1024  # of logits: 1024 * 50,400 * 4 bytes = 206 MB for GPT-J
+
+
+class LMHead:
+    """The last norm and the matrix to the vocabulary.
+
+    Attributes:
+        rows_run: rows it was applied to.
+    """
+
+    def __init__(
+        self, norm: Callable[[Tensor], Tensor], weight_VD: Tensor, bias_V: Tensor | None
+    ) -> None:
+        # A GPU multiplies half precision into float32; a CPU needs a float32 copy of the head.
+        self._norm = norm
+        self._weight_VD = weight_VD if weight_VD.is_cuda else weight_VD.float()
+        self._bias_V = None if bias_V is None else bias_V.float()
+        self.rows_run = 0
+
+    def logits(self, h_RD: Tensor) -> Tensor:
+        """float32 [R, V]. For at most a batch of rows: they are built at once."""
+        self.rows_run += len(h_RD)
+        h_RD = self._norm(h_RD)
+        if self._weight_VD.dtype == torch.float32:
+            logits_RV = h_RD.float() @ self._weight_VD.T
+        else:
+            logits_RV = torch.mm(h_RD, self._weight_VD.T, out_dtype=torch.float32)
+        return logits_RV if self._bias_V is None else logits_RV.add_(self._bias_V)
+
+    def logprobs(self, h_RD: Tensor, ids_RA: NDArray[np.int64]) -> NDArray[np.float32]:
+        """log p of the given tokens after each row, float32 [R, A]."""
+        ids = torch.from_numpy(np.ascontiguousarray(ids_RA)).to(h_RD.device)
+        parts = []
+        for start in range(0, len(h_RD), _ROWS_AT_ONCE):
+            logits_RV = self.logits(h_RD[start : start + _ROWS_AT_ONCE])
+            chosen_RA = logits_RV.gather(1, ids[start : start + _ROWS_AT_ONCE])
+            parts.append((chosen_RA - logits_RV.logsumexp(dim=-1, keepdim=True)).cpu())
+        return torch.cat(parts).numpy()

@@ -1,0 +1,68 @@
+"""PackedLM: the packed forward and its branches as the CausalLM that TorchEngine asks.
+
+Shape suffixes: R rows, D hidden size.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pipeline.engines.causal_lm import Prefix
+from pipeline.engines.head import LMHead
+from pipeline.engines.packed.branches import PackedBranches
+from pipeline.engines.packed.model import KeptTokens, Tokens, forward
+from pipeline.engines.packed.weights import Weights
+
+
+class PackedLM:
+    """See pipeline.engines.causal_lm.CausalLM. Nothing is padded."""
+
+    keeps = True
+
+    def __init__(self, weights: Weights) -> None:
+        self._weights = weights
+        self.head = LMHead(weights.norm, weights.head, weights.head_bias)
+        self.device = weights.embedding.device
+        self.dtype = weights.embedding.dtype
+        self.tokens_run = 0
+        self.padding_run = 0
+
+    def hidden_rows(
+        self,
+        sequences: Sequence[Tokens],
+        rows: Sequence[NDArray[np.int64]],
+        beginning: KeptTokens | None = None,
+        *,
+        keep: bool = False,
+    ) -> tuple[Tensor, list[KeptTokens] | None]:
+        """Hidden states [R, D] at the given places, and with `keep` what each sequence left."""
+        lengths = [len(sequence) for sequence in sequences]
+        starts = np.cumsum([0, *lengths[:-1]])
+        h_TD, kept = forward(self._weights, sequences, beginning, keep=keep)
+        self.tokens_run += sum(lengths)
+        chosen_R = np.concatenate([start + r for start, r in zip(starts, rows, strict=True)])
+        h_RD = h_TD[torch.from_numpy(chosen_R).to(self.device)]
+        if kept is None:
+            return h_RD, None
+        return h_RD, [
+            kept.part(int(start), length) for start, length in zip(starts, lengths, strict=True)
+        ]
+
+    def decoder(
+        self, prefixes: Sequence[Prefix], roots: Sequence[tuple[int, int]], max_steps: int
+    ) -> PackedBranches:
+        """Branches from roots (prefix, number of its tokens)."""
+        beginning = prefixes[0].beginning
+        missing = [index for index, prefix in enumerate(prefixes) if prefix.kept is None]
+        kept = {index: prefix.kept for index, prefix in enumerate(prefixes)}
+        if missing:
+            nothing = np.zeros(0, dtype=np.int64)
+            tokens = [prefixes[index].tokens for index in missing]
+            _, anew = self.hidden_rows(tokens, [nothing] * len(tokens), beginning, keep=True)
+            assert anew is not None
+            kept |= dict(zip(missing, anew, strict=True))
+        own = [k for index in range(len(prefixes)) if (k := kept[index]) is not None]
+        return PackedBranches(self, self._weights, beginning, own, roots, max_steps)
