@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pipeline.annotate import Outcome, Resume, annotate
+from pipeline.bench.command import bench_command
 from pipeline.build.dataset import BUILD_MARK, build
 from pipeline.build.summary import BuildSummary
 from pipeline.commandline import run_app, stderr, stdout
@@ -29,6 +30,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Toolformer's data generation: plain text -> scored API calls -> C*.",
 )
+
+app.command("bench")(bench_command)
 
 Config = Annotated[Path, typer.Argument(help="A run configuration (YAML).")]
 Run = Annotated[Path, typer.Argument(help="A run directory.")]
