@@ -1,6 +1,7 @@
 """Starting and stopping vLLM's engine processes: environment, arguments, event loop."""
 
 import asyncio
+import gc
 import os
 import threading
 import warnings
@@ -70,7 +71,9 @@ def stop(running: Running) -> None:
         llm, running.llm = running.llm, None
         if llm is not None:
             llm.shutdown()
-        del llm  # deleted only with the interpreter, it would fail and say so
+        # What is left is deleted here and not, with complaints, at any time or at exit.
+        del llm
+        gc.collect()
     running.loop.call_soon_threadsafe(running.loop.stop)
     running.thread.join()
     running.loop.close()
@@ -137,6 +140,10 @@ def _engine_arguments(settings: CoreSettings) -> dict[str, Any]:
         arguments["hf_overrides"] = {"head_dtype": "float32"}
     if settings.device == "cpu":
         arguments |= {
+            # Its runner for CPUs dies of a seeded request whose prompt goes in two parts: it
+            # would turn back the generator, which on a CPU cannot be done.
+            "enable_chunked_prefill": False,
+            "max_num_batched_tokens": max(settings.max_num_batched_tokens, settings.context_length),
             "enforce_eager": True,  # compiling takes minutes
             "kv_cache_memory_bytes": _CPU_CACHE_BYTES,
             "block_size": _CPU_BLOCK_SIZE,

@@ -1,0 +1,142 @@
+"""VLLMEngine against what every engine must do, and what is its own."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from transformers import AutoModelForCausalLM
+
+from pipeline.engines.checkpoint import weights_id
+from pipeline.engines.protocol import EngineUsage, SamplingParams
+from pipeline.engines.vllm_capabilities import vllm_version
+from pipeline.engines.vllm_engine import VLLMEngine
+from pipeline.tokens import TokenCodec
+from tests.pipeline.engines.checkpoint_variants import save_vllm_checkpoint, with_other_weights
+from tests.pipeline.engines.conformance import (
+    LOSSES,
+    POSITIONS,
+    SAMPLES,
+    STOP_IDS,
+    TOKENS,
+    WIDTH,
+    Conformance,
+    asking,
+    losses,
+    sampling,
+)
+from tests.pipeline.slow_reference import SlowReference
+from tests.pipeline.tiny_checkpoints import CONTEXT, VOCABULARY
+from tools.base import ConfigError, ContractError
+
+pytest.importorskip("vllm", reason="vllm is not installed")
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_vllm_checkpoint(tmp_path_factory.mktemp("vllm"))
+
+
+@pytest.fixture(scope="module")
+def other(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return with_other_weights(checkpoint, tmp_path_factory.mktemp("other"))
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_vllm_checkpoint(tmp_path_factory.mktemp("foreign"), num_layers=1)
+
+
+@pytest.fixture(scope="module")
+def codec(checkpoint: Path) -> TokenCodec:
+    return TokenCodec.load(str(checkpoint))
+
+
+@pytest.fixture(scope="module")
+def reference(checkpoint: Path, codec: TokenCodec) -> SlowReference:
+    assert codec.bos_id is not None and codec.eos_id is not None
+    model: Any = AutoModelForCausalLM.from_pretrained(checkpoint)
+    return SlowReference(model.eval(), bos_id=codec.bos_id, eos_id=codec.eos_id)
+
+
+@pytest.fixture(scope="module")
+def engine(checkpoint: Path) -> Iterator[VLLMEngine]:
+    """One for all: vLLM takes long to start. Few tokens a pass: most requests wait for others."""
+    engine = VLLMEngine(str(checkpoint), max_num_batched_tokens=CONTEXT)
+    yield engine
+    engine.close()
+
+
+class TestVLLMEngine(Conformance):
+    """One engine answers all."""
+
+
+def test_info_says_what_answers(engine: VLLMEngine, checkpoint: Path) -> None:
+    assert engine.info == (
+        "vllm", vllm_version(), "cpu", "float32", CONTEXT, VOCABULARY,
+        weights_id(str(checkpoint), None),
+    )  # fmt: skip
+    assert engine.concurrency > 1
+    assert engine.kept_tokens * engine.concurrency > CONTEXT
+
+
+def test_threads_that_ask_at_once_get_their_own_answers(engine: VLLMEngine) -> None:
+    params = SamplingParams(stop_ids=STOP_IDS, max_new_tokens=12)
+    alone_P = engine.position_logprobs(POSITIONS, TOKENS)
+    alone_L = engine.window_logprobs(LOSSES, WIDTH)
+    alone_S = engine.sample(SAMPLES, params)
+    start = threading.Barrier(4)
+
+    def unit(number: int) -> tuple[Any, Any, Any, EngineUsage]:
+        assert engine.usage() == EngineUsage()  # another thread's work is not ours
+        start.wait()
+        shift = slice(number, None)
+        return (
+            engine.position_logprobs(POSITIONS[shift], TOKENS),
+            engine.window_logprobs(LOSSES[shift], WIDTH),
+            engine.sample(SAMPLES[shift], params),
+            engine.usage(),
+        )
+
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(threads.map(unit, range(4)))
+    for number, (ours_P, ours_L, ours_S, usage) in enumerate(answers):
+        for ours, alone in ((ours_P, alone_P), (ours_L, alone_L)):
+            for our, one in zip(ours, alone[number:], strict=True):
+                np.testing.assert_allclose(our, one, atol=1e-4)
+        assert ours_S == alone_S[number:]
+        assert min(usage.position_tokens, usage.sample_tokens, usage.loss_tokens) > 0
+
+
+def test_what_is_in_the_cache_is_not_counted(engine: VLLMEngine) -> None:
+    greedy = SamplingParams(stop_ids=frozenset(), max_new_tokens=1, temperature=0.0)
+    request = sampling(7, 6, prompt=64)
+    prompt_tokens = 1 + 64 + 6 + 1
+    counts = []
+    for _ in range(2):
+        before = engine.usage().sample_tokens
+        engine.sample([request], greedy)
+        counts.append(engine.usage().sample_tokens - before)
+    # Blocks of 32 tokens: two are found again.
+    assert counts == [prompt_tokens, prompt_tokens - 64]
+
+
+def test_a_failed_request_leaves_the_engine_usable(engine: VLLMEngine) -> None:
+    with pytest.raises(ContractError, match=r"vllm: document of .* got VLLMValidationError"):
+        engine.position_logprobs([asking(5, 6), asking(5, 7)], [VOCABULARY + 5])
+    assert len(engine.window_logprobs([losses(3, 9, 2)], WIDTH)) == 1
+
+
+@pytest.mark.parametrize("temperature", [0.001, 2.5])
+def test_temperatures_vllm_would_change_are_refused(engine: VLLMEngine, temperature: float) -> None:
+    params = SamplingParams(stop_ids=STOP_IDS, temperature=temperature)
+    with pytest.raises(ConfigError, match=f"temperature: got {temperature:g}, expected 0 or 0.01"):
+        engine.sample([sampling(9, 3)], params)
+
+
+def test_a_vllm_of_another_device_is_named(checkpoint: Path) -> None:
+    with pytest.raises(ConfigError, match="engine: vllm: got a vLLM for cpu, expected one for cu"):
+        VLLMEngine(str(checkpoint), device="cuda")
