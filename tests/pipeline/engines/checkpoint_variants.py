@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM, GPTJConfig, GPTJForCausalLM, PreT
 from tests.pipeline.tiny_checkpoints import CONTEXT, END, VOCABULARY, byte_level_tokenizer
 
 
-def save_vllm_checkpoint(directory: Path, num_layers: int = 2) -> Path:
+def save_vllm_checkpoint(directory: Path, *, num_layers: int = 2, context: int = CONTEXT) -> Path:
     """Heads of 32 dimensions, the fewest vLLM has CPU kernels for."""
     tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=byte_level_tokenizer(), bos_token=END, eos_token=END
@@ -18,7 +18,7 @@ def save_vllm_checkpoint(directory: Path, num_layers: int = 2) -> Path:
     tokenizer.save_pretrained(directory)
     torch.manual_seed(7)
     config = GPTJConfig(
-        vocab_size=VOCABULARY, n_positions=CONTEXT, n_embd=64, n_layer=num_layers, n_head=2,
+        vocab_size=VOCABULARY, n_positions=context, n_embd=64, n_layer=num_layers, n_head=2,
         rotary_dim=8, tie_word_embeddings=False, initializer_range=0.2,
         bos_token_id=tokenizer.eos_token_id, eos_token_id=tokenizer.eos_token_id,
     )  # fmt: skip

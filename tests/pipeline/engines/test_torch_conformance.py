@@ -6,6 +6,7 @@ import pytest
 
 from tests.pipeline.engines.checkpoint_variants import save_vllm_checkpoint, with_other_weights
 from tests.pipeline.engines.conformance import Conformance
+from tests.pipeline.tiny_checkpoints import CONTEXT
 
 
 @pytest.fixture(scope="session")
@@ -15,7 +16,7 @@ def other(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_vllm_checkpoint(tmp_path_factory.mktemp("foreign"), num_layers=1)
+    return save_vllm_checkpoint(tmp_path_factory.mktemp("foreign"), context=2 * CONTEXT)
 
 
 class TestTorchEngine(Conformance):

@@ -1,5 +1,6 @@
 """VLLMEngine against what every engine must do, and what is its own."""
 
+import shutil
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -47,7 +48,7 @@ def other(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_vllm_checkpoint(tmp_path_factory.mktemp("foreign"), num_layers=1)
+    return save_vllm_checkpoint(tmp_path_factory.mktemp("foreign"), context=2 * CONTEXT)
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +136,24 @@ def test_temperatures_vllm_would_change_are_refused(engine: VLLMEngine, temperat
     params = SamplingParams(stop_ids=STOP_IDS, temperature=temperature)
     with pytest.raises(ConfigError, match=f"temperature: got {temperature:g}, expected 0 or 0.01"):
         engine.sample([sampling(9, 3)], params)
+
+
+def test_weights_of_another_depth_or_tokenizer_are_refused(
+    engine: VLLMEngine, checkpoint: Path, tmp_path: Path
+) -> None:
+    deeper = save_vllm_checkpoint(tmp_path / "deeper", num_layers=3)
+    with pytest.raises(
+        ConfigError, match=f"{deeper}: .*{checkpoint}: its n_layer is 3, expected 2"
+    ):
+        engine.load_weights(str(deeper))
+    renamed = shutil.copytree(checkpoint, tmp_path / "renamed")
+    tokenizer = renamed / "tokenizer.json"
+    tokenizer.write_text(tokenizer.read_text().replace('"<|endoftext|>"', '"<|the end|>"'))
+    settings = renamed / "tokenizer_config.json"
+    settings.write_text(settings.read_text().replace("<|endoftext|>", "<|the end|>"))
+    with pytest.raises(ConfigError, match="their tokenizers differ"):
+        engine.load_weights(str(renamed))
+    assert engine.info.weights_id == weights_id(str(checkpoint), None)
 
 
 def test_a_vllm_of_another_device_is_named(checkpoint: Path) -> None:
