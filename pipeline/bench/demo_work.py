@@ -39,6 +39,7 @@ class CountedWork:
     documents: int
     work: dict[str, Work]
     seconds: dict[str, Seconds]
+    positions: int  # that were selected
     calls: int  # that were scored
 
     def total(self) -> Work:
@@ -108,5 +109,9 @@ def fast_work(
         call["loss_plus"] is not None for calls in unit["calls"].to_pylist() for call in calls
     )
     return CountedWork(
-        documents=unit.num_rows, work=engine.work, seconds=engine.seconds, calls=scored
+        documents=unit.num_rows,
+        work=engine.work,
+        seconds=engine.seconds,
+        positions=sum(map(len, unit["positions"].to_pylist())),
+        calls=scored,
     )

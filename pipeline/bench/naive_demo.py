@@ -24,7 +24,7 @@ def naive_work(
     """The baseline over the same unit."""
     work = {kind: Work() for kind in KINDS}
     seconds = {kind: Seconds() for kind in KINDS}
-    calls = 0
+    positions = calls = 0
     for row in unit.to_pylist():
         annotation = _NaiveAnnotation(baseline, method, codec, row["text"])
         for kind, step in (
@@ -37,8 +37,11 @@ def naive_work(
                 step()
             work[kind] += baseline.work
             seconds[kind] += spent
+        positions += annotation.num_positions
         calls += annotation.num_scored
-    return CountedWork(documents=unit.num_rows, work=work, seconds=seconds, calls=calls)
+    return CountedWork(
+        documents=unit.num_rows, work=work, seconds=seconds, positions=positions, calls=calls
+    )
 
 
 class _NaiveAnnotation:
@@ -54,6 +57,10 @@ class _NaiveAnnotation:
         self._positions: list[int] = []
         self._drawn: list[list[list[int]]] = []
         self.num_scored = 0
+
+    @property
+    def num_positions(self) -> int:
+        return len(self._positions)
 
     def find_positions(self) -> None:
         [open_id] = self._codec.open_ids

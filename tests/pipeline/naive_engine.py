@@ -100,12 +100,11 @@ class NaiveEngine:
         new: list[int] = []
         while len(new) < params.max_new_tokens:
             logits_TV = self._model(input_ids=fed, past_key_values=cache).logits[0]
-            number = uniform(seed, len(new))
-            token = int(
-                draw(
-                    logits_TV[-1:], [number], temperature=params.temperature, top_p=params.top_p
-                ).item()
+            number_11 = torch.tensor([[uniform(seed, len(new))]], dtype=torch.float64)
+            token_11 = draw(
+                logits_TV[-1:], number_11, temperature=params.temperature, top_p=params.top_p
             )
+            token = int(token_11.item())
             new.append(token)
             if token in params.stop_ids or token == self._eos_id:
                 break
