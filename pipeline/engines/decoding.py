@@ -19,7 +19,7 @@ from pipeline.engines.protocol import Sample, SampleRequest, SamplingParams
 
 TokenBytes = Callable[[Sequence[int]], list[bytes]]
 
-_DRAWN_AT_ONCE = 256  # float64 distributions: 256 * 50,400 * 8 bytes = 103 MB for GPT-J
+_DRAWN_AT_ONCE = 256  # logits and probabilities: 2 * 256 * 50,400 * 4 bytes = 103 MB for GPT-J
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

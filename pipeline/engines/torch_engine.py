@@ -143,11 +143,12 @@ class TorchEngine:
         ]
         self._check_lengths("position_logprobs", (len(p.beginning) + len(p.tokens) for p in passes))
         ends = np.cumsum([len(p.tokens) for p in passes])
-        answers = self._runner.run(passes, (ends <= self.kept_tokens).tolist())
+        keep = (ends <= self.kept_tokens).tolist()
+        answers = self._runner.run(passes, keep)
         self._kept = {
             text_key(request): answer.kept
-            for request, answer in zip(requests, answers, strict=True)
-            if answer is not None and answer.kept is not None
+            for request, answer, kept in zip(requests, answers, keep, strict=True)
+            if kept and answer is not None and answer.kept is not None
         }
         self._count("position_tokens")
         return [None if answer is None else answer.logprobs_RA for answer in answers]

@@ -42,7 +42,8 @@ class ScriptedEngine:
     """Answers P, S and L from three functions of text; counts what it was asked.
 
     p_api(text, position), samples(text, position) -> strings after " [", and
-    loss(z, text, position) -> nats at every token of the window.
+    loss(z, text, position) -> nats at every token of the window. Texts with "HUGE" in them never
+    fit when asked for the kind of work that `too_large_for` names.
     """
 
     def __init__(
@@ -52,8 +53,12 @@ class ScriptedEngine:
         p_api: Callable[[str, int], float],
         samples: Callable[[str, int], Sequence[str]],
         loss: Callable[[str, str, int], float],
+        kept_tokens: int = 0,
+        too_large_for: Sequence[str] = (),
     ) -> None:
-        self.kept_tokens, self.concurrency = 0, 1
+        self.kept_tokens, self.concurrency = kept_tokens, 1
+        self._too_large_for = too_large_for
+        self.asked: list[tuple[str, list[str]]] = []  # kind of work and texts of each call
         self.info = EngineInfo("scripted", "1", "cpu", "float32", 4096, 512, "none")
         self.sampled_at: list[tuple[str, int]] = []
         self.scored: list[tuple[str, str, int]] = []
@@ -61,24 +66,36 @@ class ScriptedEngine:
 
     def position_logprobs(
         self, requests: Sequence[PositionRequest], token_ids: Sequence[int]
-    ) -> list[NDArray[np.float32]]:
+    ) -> list[NDArray[np.float32] | None]:
         assert tuple(token_ids) == self._codec.open_ids
-        answers = []
-        for request in requests:
+        answers: list[NDArray[np.float32] | None] = []
+        for request, fits in zip(requests, self._fitting("P", requests), strict=True):
             text = text_of(self._codec, request.x_ids)[1:]
+            if not fits:
+                answers.append(None)
+                continue
             p = [self._p_api(text, i) for i in range(len(request.x_ids))]
             answers.append(np.log(np.array(p, dtype=np.float32))[:, None])
         return answers
 
+    def _fitting(
+        self, kind: str, requests: Sequence[PositionRequest | SampleRequest | LossRequest]
+    ) -> list[bool]:
+        texts = [text_of(self._codec, request.x_ids)[1:] for request in requests]
+        self.asked.append((kind, texts))
+        return [kind not in self._too_large_for or "HUGE" not in text for text in texts]
+
     def sample(
         self, requests: Sequence[SampleRequest], params: SamplingParams
-    ) -> list[list[list[Sample]]]:
+    ) -> list[list[list[Sample]] | None]:
         return [
             [
                 [self._sample(text_of(self._codec, request.x_ids)[1:], int(i), j) for j in range(m)]
                 for i in request.positions
             ]
-            for request in requests
+            if fits
+            else None
+            for request, fits in zip(requests, self._fitting("S", requests), strict=True)
             for m in [request.seeds_Km.shape[1]]
         ]
 
@@ -91,10 +108,14 @@ class ScriptedEngine:
 
     def window_logprobs(
         self, requests: Sequence[LossRequest], width: int
-    ) -> list[NDArray[np.float32]]:
-        answers = []
+    ) -> list[NDArray[np.float32] | None]:
+        answers: list[NDArray[np.float32] | None] = []
         for request in requests:
             z, text = (text_of(self._codec, ids) for ids in (request.z_ids, request.x_ids))
+            kind = "L+" if " -> " in z else "L(call)" if z else "L(eps)"
+            if self._fitting(kind, [request]) == [False]:
+                answers.append(None)
+                continue
             for i in request.positions.tolist():
                 self.scored.append((z, text[1:], i))
             rows = [[-self._loss(z, text[1:], int(i))] * width for i in request.positions]

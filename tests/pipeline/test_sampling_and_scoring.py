@@ -189,3 +189,50 @@ def test_a_document_without_likely_positions_costs_only_its_position_pass() -> N
     engine = ScriptedEngine(CODEC, p_api=never, samples=always(), loss=flat_loss(3.0))
     row = run(engine, letter_method(), lambda _: ToolResult.ok("7"))
     assert row["positions"] == [] and engine.scored == [] and row["dropped"] is None
+
+
+@pytest.mark.parametrize("kind", ["P", "L(eps)", "S", "L+", "L(call)"])
+def test_a_document_that_does_not_fit_into_memory_is_dropped_and_no_other(kind: str) -> None:
+    texts = {"small": TEXT, "large": f"{TEXT} HUGE", "other": f"And {TEXT}"}
+    losses = {"": 3.0, " [Calculator(3 + 4) ->]": 2.5, " [Calculator(3 + 4) -> 7]": 0.25}
+    engine = ScriptedEngine(
+        CODEC,
+        p_api=lambda text, i: 0.9 if text[max(i - 1, 0) :].startswith(" 7") else 1e-6,
+        samples=always("Calculator(3 + 4)]", "Calculator(3 + 4)]"),
+        loss=lambda z, text, position: losses[z],
+        too_large_for=[kind],
+    )
+    method = letter_method()
+    documents = [document(text, doc_id) for doc_id, text in texts.items()]
+    unit = sample_calls(prepare(documents, "u", method, CODEC), method, CODEC, engine)
+    answers = {"Calculator": {ToolRequest(input="3 + 4", date=None): ToolResult.ok("7")}}
+    unit = record_results(unit, answers, CODEC, max_result_tokens=100)
+    rows = {row["doc_id"]: row for row in score_calls(unit, method, CODEC, engine).to_pylist()}
+    assert {doc_id: row["dropped"] for doc_id, row in rows.items()} == {
+        "small": None, "large": "out_of_memory", "other": None,
+    }  # fmt: skip
+    for doc_id in ("small", "other"):
+        assert [call["gain"] for call in rows[doc_id]["calls"]] == [pytest.approx(2.25)]
+    assert all(call["loss_plus"] is call["gain"] is None for call in rows["large"]["calls"])
+
+
+def test_a_unit_is_read_in_groups_of_whole_documents_that_the_engine_keeps() -> None:
+    texts = [f"{TEXT} {number}" for number in range(5)]
+    engine = ScriptedEngine(
+        CODEC,
+        p_api=lambda text, i: 0.9 if i == 3 else 1e-6,
+        samples=always("x]", "y]"),
+        loss=flat_loss(2.0),
+        # "Input: " without its last two letters is shared; the rest and both copies of x are not.
+        kept_tokens=2 * (len("t: \nOutput:") + 2 * (len(texts[0]) + 1)) + 2,
+    )
+    method = letter_method(tools=("Calculator",))
+    documents = [document(text, str(number)) for number, text in enumerate(texts)]
+    unit = sample_calls(prepare(documents, "u", method, CODEC), method, CODEC, engine)
+    asked = [(kind, asked) for kind, asked in engine.asked if kind != "L(eps)"]
+    assert asked == [
+        ("P", texts[:2]), ("S", texts[:2]),
+        ("P", texts[2:4]), ("S", texts[2:4]),
+        ("P", texts[4:]), ("S", texts[4:]),
+    ]  # fmt: skip
+    assert [len(row["positions"]) for row in unit.to_pylist()] == [1] * 5

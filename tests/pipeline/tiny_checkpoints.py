@@ -8,6 +8,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import (
     GPT2Config,
     GPTJConfig,
+    GPTNeoXConfig,
     LlamaConfig,
     PreTrainedConfig,
     PreTrainedTokenizerFast,
@@ -64,20 +65,22 @@ def llama2_tokenizer() -> Tokenizer:
     return tokenizer
 
 
-def save_checkpoint(directory: Path, architecture: str) -> Path:
+def save_checkpoint(
+    directory: Path, architecture: str, *, seed: int = 7, context: int = CONTEXT
+) -> Path:
     """config.json, model.safetensors and tokenizer of a random model in `directory`."""
-    torch.manual_seed(7)
+    torch.manual_seed(seed)
     tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=byte_level_tokenizer(), bos_token=END, eos_token=END
     )
     tokenizer.save_pretrained(directory)
-    config = _config(architecture, tokenizer.eos_token_id)
+    config = _config(architecture, tokenizer.eos_token_id, context)
     model = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
     model.save_pretrained(directory)
     return directory
 
 
-def _config(architecture: str, end_id: int) -> PreTrainedConfig:
+def _config(architecture: str, end_id: int, context: int) -> PreTrainedConfig:
     # Weights far larger than usual: peaked distributions, so that a wrong number is far off.
     ends: dict[str, Any] = {
         "bos_token_id": end_id,
@@ -86,16 +89,22 @@ def _config(architecture: str, end_id: int) -> PreTrainedConfig:
     }
     if architecture == "gptj":
         return GPTJConfig(
-            vocab_size=VOCABULARY, n_positions=CONTEXT, n_embd=32, n_layer=2, n_head=4,
+            vocab_size=VOCABULARY, n_positions=context, n_embd=32, n_layer=2, n_head=4,
             rotary_dim=4, tie_word_embeddings=False, **ends,
         )  # fmt: skip
     if architecture == "gpt2":
         return GPT2Config(
-            vocab_size=VOCABULARY, n_positions=CONTEXT, n_embd=32, n_layer=2, n_head=4, **ends
+            vocab_size=VOCABULARY, n_positions=context, n_embd=32, n_layer=2, n_head=4, **ends
         )
+    if architecture == "gpt_neox":  # one that has no packed form
+        return GPTNeoXConfig(
+            vocab_size=VOCABULARY, max_position_embeddings=context, hidden_size=32,
+            intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+            tie_word_embeddings=False, **ends,
+        )  # fmt: skip
     assert architecture == "llama"
     return LlamaConfig(
-        vocab_size=VOCABULARY, max_position_embeddings=CONTEXT, hidden_size=32,
+        vocab_size=VOCABULARY, max_position_embeddings=context, hidden_size=32,
         intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
         **ends,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Tiny checkpoints of the three architectures, written once."""
+"""Tiny checkpoints of four architectures, written once."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from pipeline.tokens import TokenCodec
 from tests.pipeline.slow_reference import SlowReference
 from tests.pipeline.tiny_checkpoints import save_checkpoint
 
-ARCHITECTURES = ("gptj", "gpt2", "llama")
+ARCHITECTURES = ("gptj", "gpt2", "llama", "gpt_neox")
 
 
 @pytest.fixture(scope="session")

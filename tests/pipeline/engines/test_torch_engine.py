@@ -240,8 +240,11 @@ def test_empty_calls_and_requests(engine: TorchEngine) -> None:
     assert every(engine.sample([sampling(9)], params)) == [[]]
 
 
-def test_usage_counts_tokens_without_padding_and_only_needed_rows(checkpoint: Path) -> None:
-    engine = TorchEngine.load(str(checkpoint))
+@pytest.mark.parametrize("architecture", ["gptj", "gpt2", "llama"])
+def test_usage_counts_tokens_once_and_only_needed_rows(
+    checkpoints: dict[str, Path], architecture: str
+) -> None:
+    engine = TorchEngine.load(str(checkpoints[architecture]))
     assert engine.usage() == (0, 0, 0, 0, 0)
     # begin-of-text + prompt + all tokens of x but the last; one row for each token of x
     every(engine.position_logprobs(POSITIONS[:2], [3]))
@@ -257,6 +260,17 @@ def test_usage_counts_tokens_without_padding_and_only_needed_rows(checkpoint: Pa
     [[[first, second]]] = every(engine.sample([sampling(9, 4, m=2)], params))
     assert first.token_ids[0] != second.token_ids[0]
     assert engine.usage() == (41, 1 + 6 + 4 + 1 + 2, 43, 0, 49 + 1 + 2)
+
+
+def test_an_architecture_without_a_packed_form_is_padded_and_says_so(
+    checkpoints: dict[str, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = TorchEngine.load(str(checkpoints["gpt_neox"]))
+    assert "GPTNeoXForCausalLM runs through transformers, which is slower" in caplog.text
+    assert engine.kept_tokens == 0
+    every(engine.position_logprobs(POSITIONS[:2], [3]))
+    # Two rows of the longer text, 33 tokens; the other has 8.
+    assert engine.usage() == (66, 0, 0, 25, 31)
 
 
 def test_a_prompt_longer_than_the_context_is_refused(engine: TorchEngine) -> None:
