@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 
 from pipeline.build import build
 from pipeline.config import MtFilterConfig, RunConfig, SamplingConfig
+from pipeline.engine_config import KINDS
 from pipeline.engines.protocol import EngineInfo
 from pipeline.engines.torch_engine import TorchEngine
 from pipeline.execution import distinct_requests, record_results
@@ -301,7 +302,8 @@ def fingerprint(settings: RunConfig) -> dict[str, Any]:
     info = EngineInfo("torch", "1", "cpu", "float32", 4096, 1000, "weights")
     method = resolve_method(settings, CODEC, context=4096)
     versions: dict[str, str] = dict.fromkeys(settings.tools, "1")
-    return fingerprint_of(settings, method, info, versions, "s")
+    engines = dict.fromkeys(KINDS, info)
+    return fingerprint_of(settings, method, engines, versions, "s")
 
 
 def test_the_filter_is_in_the_fingerprint_where_it_is_used(tmp_path: Path) -> None:
