@@ -16,6 +16,7 @@ from pipeline.engines.actor import LMActor
 from pipeline.engines.checkpoint import weights_id
 from pipeline.engines.placement import placed, release
 from pipeline.engines.protocol import EngineInfo
+from pipeline.engines.vllm_reload import check_replaceable
 from pipeline.stages.tool_access import ToolAccess
 from pipeline.stages.tool_process import load_actors
 from tools.actors import ToolActor, health_of
@@ -39,6 +40,7 @@ class LMPool:
 class Pools:
     """The actors that outlive every execution of the graph."""
 
+    model: ModelConfig  # what the replicas were started with
     language_models: Sequence[LMPool]
     tools: Sequence[ToolAccess]
 
@@ -55,6 +57,7 @@ def stage_actors(replicas: int) -> int:
 def start_pools(config: RunConfig) -> Pools:
     """Start the language-model replicas and the tool actors; returns before they have loaded."""
     return Pools(
+        model=config.model,
         language_models=_start_language_models(config),
         tools=[
             access_to(
@@ -152,14 +155,16 @@ def load_weights(pools: Pools, path: str, revision: str | None = None) -> dict[K
     """Go on with other weights of the same architecture and tokenizer: what answers each kind.
 
     For a second round of self-training, between two runs of the graph. Replicas that Ray
-    restarts later load these weights again. Where one of several fails the pools are of no
-    further use.
+    restarts later load these weights again. What is no such checkpoint is refused before any
+    replica is asked; where one of them then fails, the pools are of no further use.
 
     Raises:
-        ConfigError: there is no such checkpoint, or a node has another one in its place.
+        ConfigError: the checkpoint is missing, of another shape or tokenizer, or another one on
+            some node.
         RayTaskError: a replica cannot load it; its cause is the error that says why.
     """
     model = ModelConfig(path=path, revision=revision)
+    check_replaceable(pools.model.path, pools.model.revision, model.path, revision)
     expected = weights_id(model.path, revision)
     asked = [
         (pool, [lm.load_weights.remote(model.path, revision) for lm in pool.replicas])

@@ -134,7 +134,8 @@ class LMHost:
 
         tokens = 0
         if loaded.engine.concurrency > 1 and loaded.engine.kept_tokens:
-            tokens = unit_tokens(unit, method, loaded.codec)
+            # What is larger is asked about in parts, see sample_calls.
+            tokens = min(unit_tokens(unit, method, loaded.codec), loaded.engine.kept_tokens)
         return await self._in_turn(turn, tokens, loaded, annotated)
 
     async def _answered(
@@ -175,7 +176,7 @@ class LMHost:
         )
         gate = Gate(
             at_once=engine.concurrency,
-            max_tokens=engine.kept_tokens if engine.concurrency > 1 else 0,
+            max_tokens=engine.kept_tokens * engine.concurrency if engine.concurrency > 1 else 0,
             changed=lambda: metrics.show(gate),
         )
         return _Loaded(

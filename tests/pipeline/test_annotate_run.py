@@ -81,6 +81,26 @@ def test_another_number_of_replicas_gives_the_same_bytes(
     assert unit_bytes(run) == unit_bytes(finished[0])
 
 
+def test_engines_of_their_own_for_each_kind_give_the_same_bytes(
+    finished: tuple[Path, str], config: Path, tmp_path: Path, ray_directory: Path
+) -> None:
+    (tmp_path / "documents.parquet").symlink_to(config.parent / "documents.parquet")
+    torch = {"name": "torch", "token_budget": 1024}
+    split = demo_config(
+        tmp_path, NUM_DOCUMENTS, engine=torch,
+        engines={"position": torch | {"replicas": 2}, "loss": torch | {"kept_tokens": 0}},
+    )  # fmt: skip
+    run = tmp_path / "run"
+    done = pipeline("annotate", split, "--run", run, "--no-dashboard", ray_directory=ray_directory)
+    line = next(line for line in done.stdout.splitlines() if line.startswith("engine"))
+    assert re.fullmatch(
+        r"engines: position: torch [^ ]+, 2 replicas, float32 on cpu; "
+        r"sample: torch [^ ]+, 1 replica, float32 on cpu; loss: [^;]*", line
+    )  # fmt: skip
+    assert re.search(r"^engine: torch [^ ]+, 1 replica, float32 on cpu$", finished[1], re.M)
+    assert unit_bytes(run) == unit_bytes(finished[0])
+
+
 def test_a_second_run_does_no_model_work_and_says_so(
     finished: tuple[Path, str], config: Path, ray_directory: Path
 ) -> None:

@@ -4,6 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from pipeline.config import RunConfig, ToolConfig, load_config
+from pipeline.engine_config import KINDS, EngineConfig
 from tools.base import ConfigError
 
 MINIMAL = """
@@ -158,3 +159,88 @@ def test_the_papers_configuration_has_the_papers_values() -> None:
         "QA": (0.05, 1.0, 5, 5),
         "MT": (0.0, 0.5, 20, 10),
     }
+
+
+@pytest.mark.parametrize("written_as", ["engine: vllm", "engine: {name: vllm}"])
+def test_an_engine_may_be_a_name_alone(tmp_path: Path, written_as: str) -> None:
+    assert loaded(tmp_path, MINIMAL + written_as).engine == EngineConfig(name="vllm")
+    assert loaded(tmp_path, MINIMAL).engine.name == "auto"
+
+
+def test_an_engine_has_the_documented_settings(tmp_path: Path) -> None:
+    engine = loaded(tmp_path, MINIMAL).engine
+    assert (engine.kept_tokens, engine.tensor_parallel_size) == (65_536, 1)
+    assert (engine.gpu_memory_utilization, engine.max_num_seqs) == (0.9, 256)
+    assert (engine.gpus, engine.replicas, engine.token_budget) == (0, 1, 8192)
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ("engine: llama", "engine.name: Input should be 'auto', 'torch' or 'vllm'"),
+        ("engine: {num_gpus: 0.5}", "got 0.5, expected a whole number: an engine fills the memory"),
+        ("engine: {num_gpus: 2}", "num_gpus 2 with tensor_parallel_size 1: a replica has as many"),
+        ("engine: {num_gpus: -1}", "engine.num_gpus: Input should be greater than or equal to 0"),
+        (
+            "engine: {name: vllm, tensor_parallel_size: 4, num_gpus: 1}",
+            "num_gpus 1 with tensor_parallel_size 4: a replica has as many GPUs as",
+        ),
+        (
+            "engine: {name: torch, tensor_parallel_size: 2}",
+            "engine torch: tensor_parallel_size 2, expected 1; vllm splits",
+        ),
+        ("engine: {kept_tokens: -1}", "engine.kept_tokens: Input should be greater than"),
+        ("engine: {gpu_memory_utilization: 1.5}", "engine.gpu_memory_utilization: Input should"),
+        ("engine: {max_num_seqs: 0}", "engine.max_num_seqs: Input should be greater than"),
+        ("engines: {score: torch}", "engines.score: Extra inputs are not permitted"),
+        ("engines: {loss: llama}", "engines.loss.name: Input should be 'auto', 'torch' or 'vllm'"),
+        ("engines: {loss: {num_gpus: 0.25}}", "engines.loss.num_gpus: Value error, got 0.25"),
+        ("engines: torch", "engines: Input should be a valid dictionary"),
+    ],
+)
+def test_a_wrong_engine_is_named_in_one_line(tmp_path: Path, settings: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        loaded(tmp_path, MINIMAL + settings)
+    assert problem in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_split_model_has_as_many_gpus_as_parts(tmp_path: Path) -> None:
+    for gpus in ("", ", num_gpus: 4", ", num_gpus: 4.0"):
+        text = f"engine: {{name: vllm, tensor_parallel_size: 4{gpus}}}"
+        assert loaded(tmp_path, MINIMAL + text).engine.gpus == 4
+    assert loaded(tmp_path, MINIMAL + "engine: {num_gpus: 1}").engine.gpus == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "pools"),
+    [
+        ("", ["position+sample+loss"]),
+        ("engine: torch\nengines: {loss: torch}", ["position+sample+loss"]),
+        ("engine: torch\nengines: {loss: {name: torch, replicas: 2}}", ["position+sample", "loss"]),
+        ("engine: torch\nengines: {sample: vllm}", ["position+loss", "sample"]),
+        ("engines: {position: torch, loss: vllm, sample: vllm}", ["position", "sample+loss"]),
+        (
+            "engines: {position: torch, sample: vllm, loss: {name: vllm, num_gpus: 1}}",
+            ["position", "sample", "loss"],
+        ),
+    ],
+)
+def test_kinds_with_equal_engines_share_a_pool(
+    tmp_path: Path, settings: str, pools: list[str]
+) -> None:
+    config = loaded(tmp_path, MINIMAL + settings)
+    assert [pool.name for pool in config.pools] == pools
+    for kind in KINDS:
+        assert kind in config.pool_of(kind).kinds
+
+
+def test_stages_hold_a_unit_more_than_replicas_work_on(tmp_path: Path) -> None:
+    def in_flight(settings: str) -> tuple[int, int]:
+        config = loaded(tmp_path, MINIMAL + settings)
+        return config.pool_of("sample").units_in_flight, config.pool_of("loss").units_in_flight
+
+    assert in_flight("engine: {name: torch, replicas: 3}") == (6, 6)
+    assert in_flight("engine: {name: vllm, replicas: 2}") == (10, 10)  # four at once each
+    # While one unit waits for P elsewhere, S works on another.
+    assert in_flight("engine: torch\nengines: {position: vllm}") == (3, 3)

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from pipeline.config import RunConfig
+from pipeline.engine_config import Kind
 from pipeline.engines.protocol import EngineInfo
 from pipeline.fingerprint import changes, digest, fingerprint_of
 from tests.pipeline.letters import letter_method
@@ -12,15 +13,27 @@ BASE: dict[str, Any] = {
     "input": "docs",
     "model": {"path": "m"},
     "tools": {"Calculator": {"tau_f": 1.0}},
+    "engine": "torch",
 }
 ENGINE = EngineInfo("torch", "1", "cpu", "float32", 1024, 1000, "weights-1")
+VLLM = ENGINE._replace(name="vllm")
 
 
 def fingerprint(
-    info: EngineInfo = ENGINE, version: str = "1", stamp: str = "s", **config: Any
+    info: EngineInfo = ENGINE,
+    loss: EngineInfo | None = None,
+    version: str = "1",
+    stamp: str = "s",
+    **config: Any,
 ) -> dict[str, Any]:
     settings = RunConfig.model_validate(BASE | config)
-    return fingerprint_of(settings, letter_method(), info, {"Calculator": version}, stamp)
+    infos: dict[Kind, EngineInfo] = {"position": info, "sample": info, "loss": loss or info}
+    return fingerprint_of(settings, letter_method(), infos, {"Calculator": version}, stamp)
+
+
+def changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """The keys that differ."""
+    return [line.split(":")[0] for line in changes(fingerprint(**before), fingerprint(**after))]
 
 
 def test_what_changes_no_byte_of_a_unit_changes_no_fingerprint() -> None:
@@ -28,7 +41,9 @@ def test_what_changes_no_byte_of_a_unit_changes_no_fingerprint() -> None:
         {"run": "elsewhere"},
         {"input": "moved/docs"},
         {"model": {"path": "moved/m"}},
-        {"engine": {"replicas": 8, "num_gpus": 1, "num_threads": 4}},
+        {"engine": {"name": "torch", "replicas": 8, "num_gpus": 1, "num_threads": 4}},
+        {"engine": {"name": "torch", "gpu_memory_utilization": 0.5, "max_num_seqs": 8}},
+        {"engines": {"loss": "torch", "position": {"name": "torch"}}},  # one pool all the same
         {"tools": {"Calculator": {"tau_f": 2.0, "actors": 3, "max_examples": 5}}},
         {"tools": {"Calculator": {"tau_f": 1.0, "batch_size": 7, "retries": 0, "timeout_s": 9}}},
         {"tools": {"Calculator": {"tau_f": 1.0, "actors": 1, "num_gpus": 0.5, "num_cpus": 2}}},
@@ -43,7 +58,8 @@ def test_what_changes_no_byte_of_a_unit_changes_no_fingerprint() -> None:
     [
         ({"seed": 1}, "seed"),
         ({"unit_documents": 7}, "unit_documents"),
-        ({"engine": {"token_budget": 512}}, "engine.token_budget"),
+        ({"engine": {"name": "torch", "token_budget": 512}}, "engine.token_budget"),
+        ({"engine": {"name": "torch", "kept_tokens": 0}}, "engine.kept_tokens"),
         ({"sampling": {"temperature": 0.5}}, "sampling.temperature"),
         ({"tools": {"Calculator": {"k": 3}}}, "tools.Calculator.k"),
         ({"report_tau_f": [0.25]}, "smallest tau_f"),
@@ -54,8 +70,7 @@ def test_what_changes_no_byte_of_a_unit_changes_no_fingerprint() -> None:
     ],
 )
 def test_what_changes_bytes_is_named_by_its_key(change: dict[str, Any], key: str) -> None:
-    lines = changes(fingerprint(), fingerprint(**change))
-    assert [line.split(":")[0] for line in lines] == [key]
+    assert changed({}, change) == [key]
 
 
 def test_a_new_tool_is_a_change() -> None:
@@ -63,3 +78,27 @@ def test_a_new_tool_is_a_change() -> None:
     assert any(
         line.startswith("tools.Calendar.k") for line in changes(fingerprint(), fingerprint(**both))
     )
+
+
+def test_another_engine_is_a_change() -> None:
+    vllm = {"engine": "vllm", "info": VLLM}
+    assert "engine.name" in changed({}, vllm)
+
+
+def test_of_vllm_what_splits_the_model_counts_and_what_torch_keeps_does_not() -> None:
+    def vllm(**settings: Any) -> dict[str, Any]:
+        return {"engine": {"name": "vllm", **settings}, "info": VLLM}
+
+    assert changed(vllm(), vllm(kept_tokens=1, max_num_seqs=8, gpu_memory_utilization=0.5)) == []
+    assert changed(vllm(), vllm(tensor_parallel_size=2)) == ["engine.tensor_parallel_size"]
+    assert changed(vllm(), vllm(token_budget=512)) == ["engine.token_budget"]
+
+
+def test_separate_pools_are_named_by_kind() -> None:
+    split = {"engines": {"loss": "vllm"}, "loss": VLLM}
+    keys = changed({}, split)
+    assert "engine.weights_id" in keys  # gone
+    for kind in ("position", "sample", "loss"):
+        assert {f"engines.{kind}.name", f"engines.{kind}.weights_id"} <= set(keys)
+    newer = split | {"loss": VLLM._replace(version="2")}
+    assert changed(split, newer) == ["engines.loss.version"]

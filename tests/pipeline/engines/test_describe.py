@@ -1,0 +1,51 @@
+from pathlib import Path
+
+import pytest
+
+from pipeline.config import ModelConfig, RunConfig
+from pipeline.engine_config import EngineConfig
+from pipeline.engines.describe import (
+    describe_engines,
+    describe_model,
+    engines_line,
+    shortest_context,
+)
+from pipeline.engines.load import installed_vllm, load_engine
+
+
+def configured(path: Path, **settings: object) -> RunConfig:
+    base = {"run": "r", "input": "i", "model": {"path": str(path)}, "tools": {"Calculator": {}}}
+    return RunConfig.model_validate(base | settings)
+
+
+def test_a_description_is_what_torch_says_once_it_has_loaded(checkpoint: Path) -> None:
+    model, engine = ModelConfig(path=str(checkpoint)), EngineConfig()
+    assert describe_model(model, engine) == load_engine(model, engine).info
+
+
+def test_the_user_reads_what_runs_in_one_line(checkpoints: dict[str, Path]) -> None:
+    config = configured(checkpoints["gptj"], engine={"name": "torch", "replicas": 2})
+    infos = describe_engines(config)
+    version = infos["loss"].version
+    assert engines_line(config, infos) == f"engine: torch {version}, 2 replicas, float32 on cpu"
+    split = configured(
+        checkpoints["gptj"], engine="torch", engines={"loss": {"name": "torch", "replicas": 2}}
+    )
+    assert engines_line(split, describe_engines(split)) == (
+        f"engines: position+sample: torch {version}, 1 replica, float32 on cpu; "
+        f"loss: torch {version}, 2 replicas, float32 on cpu"
+    )
+    assert shortest_context(infos) == infos["loss"].max_len == 96
+
+
+def test_every_kind_is_described_by_its_own_engine(checkpoints: dict[str, Path]) -> None:
+    if installed_vllm() is None:
+        pytest.skip("vLLM is not installed")
+    split = configured(
+        checkpoints["gptj"], engine="torch", engines={"sample": {"name": "vllm", "num_gpus": 1}}
+    )
+    infos = describe_engines(split)
+    assert {kind: (info.name, info.device) for kind, info in infos.items()} == {
+        "position": ("torch", "cpu"), "sample": ("vllm", "cuda"), "loss": ("torch", "cpu"),
+    }  # fmt: skip
+    assert infos["sample"].version == installed_vllm()
