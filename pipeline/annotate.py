@@ -86,7 +86,6 @@ def annotate(
         finished = {u.unit_id for u in units if u.unit_id in marked and run.done_mark(u.unit_id)}
         todo = [unit for unit in units if unit.unit_id not in finished]
         if todo:
-            _tell(console, engines_line(resolved.config, resolved.engines))
             try:
                 _annotate_units(todo, run, resolved, console, address, dashboard)
             finally:
@@ -187,6 +186,7 @@ def _run_in_pools(
     todo: Sequence[Unit], run: RunDir, resolved: ResolvedRun, console: Console
 ) -> None:
     config = resolved.config
+    _tell(console, engines_line(config, resolved.engines))
     pools = start_pools(config)
     replicas = sum(pool.engine.replicas for pool in config.pools)
     try:

@@ -2,25 +2,14 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import ModelConfig, RunConfig
-from pipeline.engine_config import EngineConfig
-from pipeline.engines.describe import (
-    describe_engines,
-    describe_model,
-    engines_line,
-    shortest_context,
-)
-from pipeline.engines.load import installed_vllm, load_engine
+from pipeline.config import RunConfig
+from pipeline.engines.describe import describe_engines, engines_line, shortest_context
+from pipeline.engines.load import installed_vllm
 
 
 def configured(path: Path, **settings: object) -> RunConfig:
     base = {"run": "r", "input": "i", "model": {"path": str(path)}, "tools": {"Calculator": {}}}
     return RunConfig.model_validate(base | settings)
-
-
-def test_a_description_is_what_torch_says_once_it_has_loaded(checkpoint: Path) -> None:
-    model, engine = ModelConfig(path=str(checkpoint)), EngineConfig()
-    assert describe_model(model, engine) == load_engine(model, engine).info
 
 
 def test_the_user_reads_what_runs_in_one_line(checkpoints: dict[str, Path]) -> None:
