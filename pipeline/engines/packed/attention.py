@@ -18,10 +18,13 @@ from torch.nn.attention.varlen import varlen_attn
 class PackedAttention:
     """Who sees whom in one pack: sequences of the given lengths after `shared` common tokens."""
 
-    def __init__(self, lengths: Sequence[int], shared: int, device: torch.device) -> None:
+    def __init__(
+        self, lengths: Sequence[int], shared: int, device: torch.device, dtype: torch.dtype
+    ) -> None:
         self._lengths, self._shared = list(lengths), shared
-        self._on_cuda = device.type == "cuda"
-        if self._on_cuda:
+        # The kernel for sequences of many lengths is CUDA's, and for half precision only.
+        self._one_kernel = device.type == "cuda" and dtype != torch.float32
+        if self._one_kernel:
             ends_q = torch.tensor([0, *lengths]).cumsum(0)
             ends_k = torch.tensor([0, *(shared + length for length in lengths)]).cumsum(0)
             self._ends_q = ends_q.to(device, torch.int32)
@@ -29,11 +32,8 @@ class PackedAttention:
             self._gather_C = self._keys_of_all(device) if shared else None
         else:
             # The longest first serves all: rows of a shorter sequence see the same columns.
-            longest = max(lengths)
-            places = torch.arange(longest)
-            self._mask = (
-                torch.arange(shared + longest) <= (shared + places)[:, None] if shared else None
-            )
+            columns = torch.arange(shared + max(lengths), device=device)
+            self._mask = columns <= columns[shared:, None] if shared else None
 
     def __call__(
         self,
@@ -43,7 +43,7 @@ class PackedAttention:
         shared_kv: tuple[Tensor, Tensor] | None,
     ) -> Tensor:
         """What each token gathers, [T, H * E]."""
-        if self._on_cuda:
+        if self._one_kernel:
             return self._varlen(q_THE, k_TKE, v_TKE, shared_kv)
         out_THE = torch.empty_like(q_THE, memory_format=torch.contiguous_format)
         start = 0

@@ -45,7 +45,7 @@ def forward(
     device = weights.embedding.device
     shared = 0 if beginning is None else len(beginning)
     lengths = [len(sequence) for sequence in sequences]
-    attend = PackedAttention(lengths, shared, device)
+    attend = PackedAttention(lengths, shared, device, weights.embedding.dtype)
     places = np.concatenate([shared + np.arange(length) for length in lengths])
     places_T = torch.from_numpy(places).to(device)
     tokens_T = torch.from_numpy(np.concatenate(sequences).astype(np.int64)).to(device)
