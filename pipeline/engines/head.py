@@ -54,4 +54,5 @@ def _logsumexp(logits_RV: Tensor) -> Tensor:
     """[R, 1]. On a CPU a few rows at a time: what lies between stays in the cache (3x faster)."""
     if logits_RV.is_cuda:
         return logits_RV.logsumexp(dim=-1, keepdim=True)
-    return torch.cat([rows.logsumexp(dim=-1, keepdim=True) for rows in logits_RV.split(8)])
+    slices = torch.split(logits_RV, 8)
+    return torch.cat([rows.logsumexp(dim=-1, keepdim=True) for rows in slices])
