@@ -29,7 +29,7 @@ class EngineConfig(Section):
     num_gpus: int = Field(default=0, ge=0)  # for each replica
     num_threads: int = Field(default=1, ge=1)  # CPU threads of each replica
     token_budget: int = Field(default=8192, ge=64)
-    kept_tokens: int = Field(default=65_536, ge=0)  # of P, kept for S; torch
+    kept_tokens: int = Field(default=32_768, ge=0)  # of P, kept for S; torch
     tensor_parallel_size: int = Field(default=1, ge=1)  # GPUs that share M; vLLM
     gpu_memory_utilization: float = Field(default=0.9, gt=0.0, le=1.0)  # vLLM
     max_num_seqs: int = Field(default=256, ge=1)  # vLLM

@@ -22,8 +22,9 @@ def uniform(seed: int, step: int) -> float:
 def draw(logits_RV: Tensor, uniforms_RM: Tensor, *, temperature: float, top_p: float) -> Tensor:
     """M tokens for each row, int64 [R, M]: the inverse of the distribution function.
 
-    Probabilities and sums of blocks of them are float32, longer sums float64. Temperature 0 is greedy. `top_p` keeps the most
-    probable tokens up to the first that brings their sum to at least that much.
+    Probabilities and sums of blocks of them are float32, longer sums float64. Temperature 0 is
+    greedy. `top_p` keeps the most probable tokens up to the first that brings their sum to at
+    least that much.
     """
     if temperature == 0.0:
         return logits_RV.argmax(dim=-1, keepdim=True).expand(uniforms_RM.shape)

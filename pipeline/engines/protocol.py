@@ -91,7 +91,7 @@ class EngineInfo(NamedTuple):
 
 
 class EngineUsage(NamedTuple):
-    """What this thread had the model do so far.
+    """What the model did so far, where several units are at work for the thread that asks.
 
     Tokens through its body by kind, those of padding among them again, and rows through its LM
     head. Tokens whose keys and values were kept from an earlier pass do not count.

@@ -27,6 +27,7 @@ from pipeline.engines.protocol import (
     SampleRequest,
     SamplingParams,
 )
+from pipeline.engines.replaceable import check_replaceable
 from pipeline.engines.sampler import Sampler, text_key
 from pipeline.tokens import TokenCodec
 from tools.base import ConfigError, ContractError
@@ -58,6 +59,7 @@ class TorchEngine:
         torch.set_num_threads(num_threads)
         self._bos_id, self._eos_id, self._token_bytes = bos_id, eos_id, token_bytes
         self._token_budget, self._kept_limit = token_budget, kept_tokens
+        self._checkpoint: tuple[str, str | None] | None = None  # None: not from a directory
         self._usage = EngineUsage()
         self._start(model, torch.device(device), weights_id)
 
@@ -115,7 +117,7 @@ class TorchEngine:
                 f"{path}: the model has {vocab_size} tokens and the tokenizer's "
                 f"begin-of-text token is {codec.bos_id}: they do not belong together"
             )
-        return cls(
+        engine = cls(
             model,
             bos_id=codec.bos_id,
             eos_id=codec.eos_id,
@@ -126,6 +128,8 @@ class TorchEngine:
             kept_tokens=kept_tokens,
             num_threads=num_threads,
         )
+        engine._checkpoint = (path, revision)
+        return engine
 
     @torch.inference_mode()
     def position_logprobs(
@@ -201,17 +205,11 @@ class TorchEngine:
         Raises:
             ConfigError: the checkpoint is missing, torn, or of another shape.
         """
+        if self._checkpoint is not None:
+            check_replaceable(*self._checkpoint, path, revision)
         model = load_model(path, revision, self.info.dtype)
-        codec = TokenCodec.load(path, revision)
-        before = (self.info.vocab_size, self.info.max_len, self._bos_id, self._eos_id)
-        config = model.config.get_text_config()
-        after = (config.vocab_size, context_length(config, path), codec.bos_id, codec.eos_id)
-        if before != after:
-            raise ConfigError(
-                f"{path}: cannot take the place of the weights in use: vocabulary, context, "
-                f"begin-of-text and end-of-text are {after}, not {before}"
-            )
         self._start(model, self._lm.device, weights_id(path, revision))
+        self._checkpoint = (path, revision)
 
     def _count(self, kind: str) -> None:
         """Move what the model ran since the last call to the account of `kind`."""

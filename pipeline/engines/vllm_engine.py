@@ -20,9 +20,9 @@ from pipeline.engines.protocol import (
     SampleRequest,
     SamplingParams,
 )
+from pipeline.engines.replaceable import check_replaceable
 from pipeline.engines.vllm_capabilities import vllm_version
 from pipeline.engines.vllm_core import VLLMCore
-from pipeline.engines.vllm_reload import check_replaceable
 from pipeline.engines.vllm_requests import (
     Tally,
     position_logprobs,

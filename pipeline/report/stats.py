@@ -78,6 +78,11 @@ def collect_stats(
 
 
 def _tokens_per_second(tokens: Counter[str], seconds: dict[str, float]) -> float | None:
-    through_model = sum(count for kind, count in tokens.items() if kind.endswith("_tokens"))
+    # Those of padding are among the tokens of P, S and L.
+    through_model = sum(
+        count
+        for kind, count in tokens.items()
+        if kind.endswith("_tokens") and kind != "padding_tokens"
+    )
     busy = sum(seconds.get(stage, 0.0) for stage in MODEL_STAGES)
     return round(through_model / busy, 1) if through_model and busy else None

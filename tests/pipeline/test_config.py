@@ -169,7 +169,7 @@ def test_an_engine_may_be_a_name_alone(tmp_path: Path, written_as: str) -> None:
 
 def test_an_engine_has_the_documented_settings(tmp_path: Path) -> None:
     engine = loaded(tmp_path, MINIMAL).engine
-    assert (engine.kept_tokens, engine.tensor_parallel_size) == (65_536, 1)
+    assert (engine.kept_tokens, engine.tensor_parallel_size) == (32_768, 1)
     assert (engine.gpu_memory_utilization, engine.max_num_seqs) == (0.9, 256)
     assert (engine.gpus, engine.replicas, engine.token_budget) == (0, 1, 8192)
 

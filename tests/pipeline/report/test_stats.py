@@ -20,7 +20,9 @@ def done_mark(unit_id: str, **changes: object) -> DoneMark:
     values: dict[str, object] = {
         "unit_id": unit_id, "documents": 2, "rows": 2, "dropped": {}, "bytes": 1, "blake2b": "",
         "seconds": {"read": 0.5, "sample": 1.5, "score": 2.5},
-        "tokens": {"position_tokens": 100, "loss_tokens": 300, "head_rows": 40},
+        "tokens": {
+            "position_tokens": 100, "loss_tokens": 300, "padding_tokens": 50, "head_rows": 40,
+        },
         "finished_at": 0.0,
     }  # fmt: skip
     return DoneMark.model_validate(values | changes)
@@ -95,7 +97,12 @@ def test_gains_off_the_scale_fall_in_the_outer_bins(tmp_path: Path) -> None:
 
 def test_times_and_tokens_are_sums_over_units(stats: Stats) -> None:
     assert stats.seconds == {"read": 1.0, "sample": 3.0, "score": 5.0}
-    assert stats.tokens == {"position_tokens": 200, "loss_tokens": 600, "head_rows": 80}
+    assert stats.tokens == {
+        "position_tokens": 200,
+        "loss_tokens": 600,
+        "padding_tokens": 100,
+        "head_rows": 80,
+    }
     # 800 tokens in the 8 seconds of sample and score; rows of the LM head are no tokens.
     assert stats.tokens_per_second == 100.0
 
