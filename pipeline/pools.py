@@ -16,7 +16,7 @@ from pipeline.engines.actor import LMActor
 from pipeline.engines.checkpoint import weights_id
 from pipeline.engines.placement import placed, release
 from pipeline.engines.protocol import EngineInfo
-from pipeline.engines.vllm_reload import check_replaceable
+from pipeline.engines.replaceable import check_replaceable
 from pipeline.stages.tool_access import ToolAccess
 from pipeline.stages.tool_process import load_actors
 from tools.actors import ToolActor, health_of
