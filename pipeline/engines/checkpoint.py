@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from tokenizers import Tokenizer
 
+from pipeline.engines.packed.known import why_not_packed
 from tools.base import ConfigError, one_line
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ class CheckpointConfig:
 
     context_length: int  # the most tokens of a sequence
     vocab_size: int
+    why_not_packed: str | None  # see pipeline.engines.packed.known
 
 
 def load_config(path: str, revision: str | None) -> CheckpointConfig:
@@ -101,7 +103,9 @@ def load_config(path: str, revision: str | None) -> CheckpointConfig:
     """
     config = _hf_config(path, revision).get_text_config()
     return CheckpointConfig(
-        context_length=context_length(config, path), vocab_size=int(config.vocab_size)
+        context_length=context_length(config, path),
+        vocab_size=int(config.vocab_size),
+        why_not_packed=why_not_packed(config),
     )
 
 

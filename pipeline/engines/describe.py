@@ -49,6 +49,8 @@ def shortest_context(infos: Mapping[Kind, EngineInfo]) -> int:
 
 def engines_line(config: RunConfig, infos: Mapping[Kind, EngineInfo]) -> str:
     """What will run M, in one line for the user; `auto` is decided."""
+    why_not_packed = load_config(config.model.path, config.model.revision).why_not_packed
+    slower = f"through transformers, which is slower: the model is {why_not_packed}"
     parts = []
     for pool in config.pools:
         info, replicas = infos[pool.kinds[0]], pool.engine.replicas
@@ -57,6 +59,8 @@ def engines_line(config: RunConfig, infos: Mapping[Kind, EngineInfo]) -> str:
             f"{info.name} {info.version}, {replicas} replica{'s' * (replicas > 1)}{gpus}, "
             f"{info.dtype} on {info.device}"
         )
+        if info.name == "torch":
+            parts[-1] += f", {slower if why_not_packed else 'packed'}"
     if len(parts) == 1:
         return f"engine: {parts[0]}"
     named = (f"{pool.name}: {part}" for pool, part in zip(config.pools, parts, strict=True))

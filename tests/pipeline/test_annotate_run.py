@@ -97,7 +97,7 @@ def test_engines_of_their_own_for_each_kind_give_the_same_bytes(
         r"engines: position: torch [^ ]+, 2 replicas, float32 on cpu; "
         r"sample: torch [^ ]+, 1 replica, float32 on cpu; loss: [^;]*", line
     )  # fmt: skip
-    assert re.search(r"^engine: torch [^ ]+, 1 replica, float32 on cpu$", finished[1], re.M)
+    assert re.search(r"^engine: torch [^ ]+, 1 replica, float32 on cpu, packed$", finished[1], re.M)
     assert unit_bytes(run) == unit_bytes(finished[0])
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from pipeline.engines.packed.known import why_not_packed
 from pipeline.engines.packed.weights import Layer, Linear, Mlp, Norm, Weights, joined
 
 _GELU_TANH = partial(functional.gelu, approximate="tanh")
@@ -25,8 +26,6 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "silu": functional.silu,
     "swish": functional.silu,
 }
-# Rotary tables that depend on the length of the text cannot be written down beforehand.
-_FIXED_ROTARY = ("default", "linear", "llama3", "yarn")
 
 
 class NotPacked(Exception):
@@ -39,11 +38,11 @@ def packed_weights(model: Any, max_len: int) -> Weights:
     Raises:
         NotPacked: its architecture or a setting of it is not one of those known here.
     """
-    kind = model.config.model_type
-    if kind not in _READERS:
-        raise NotPacked(f"of architecture {kind}, not of {', '.join(_READERS)}")
+    reason = why_not_packed(model.config)
+    if reason is not None:
+        raise NotPacked(reason)
     with torch.no_grad():
-        return _READERS[kind](model, model.config, max_len)
+        return _READERS[model.config.model_type](model, model.config, max_len)
 
 
 def _gptj(model: Any, config: Any, max_len: int) -> Weights:
@@ -51,7 +50,7 @@ def _gptj(model: Any, config: Any, max_len: int) -> Weights:
     rotary_dim = config.rotary_dim or config.n_embd
     inverse = 1.0 / 10_000 ** (torch.arange(0, rotary_dim, 2).float() / rotary_dim)
     angles = torch.outer(torch.arange(max_len).float(), inverse).to(model.device)
-    act = _activation(config.activation_function)
+    act = _ACTIVATIONS[config.activation_function]
     return Weights(
         embedding=body.wte.weight.detach(),
         places=None,
@@ -82,9 +81,7 @@ def _gptj(model: Any, config: Any, max_len: int) -> Weights:
 
 
 def _gpt2(model: Any, config: Any, max_len: int) -> Weights:
-    if not config.scale_attn_weights or config.scale_attn_by_inverse_layer_idx:
-        raise NotPacked("with attention that is scaled in another way")
-    body, act = model.transformer, _activation(config.activation_function)
+    body, act = model.transformer, _ACTIVATIONS[config.activation_function]
     return Weights(
         embedding=body.wte.weight.detach(),
         places=body.wpe.weight.detach(),
@@ -114,10 +111,7 @@ def _gpt2(model: Any, config: Any, max_len: int) -> Weights:
 
 def _llama(model: Any, config: Any, max_len: int) -> Weights:
     body = model.model
-    rope_type = getattr(body.rotary_emb, "rope_type", "default")
-    if rope_type not in _FIXED_ROTARY:
-        raise NotPacked(f"with rotary embeddings of type {rope_type}")
-    act = _activation(config.hidden_act)
+    act = _ACTIVATIONS[config.hidden_act]
     places = torch.arange(max_len, device=model.device)[None]
     cos, sin = body.rotary_emb(torch.zeros(1, device=model.device), places)
     P = cos.shape[-1] // 2
@@ -155,12 +149,6 @@ _READERS: dict[str, Callable[[Any, Any, int], Weights]] = {
     "mistral": _llama,
     "qwen2": _llama,
 }
-
-
-def _activation(name: str) -> Callable[[Tensor], Tensor]:
-    if name not in _ACTIVATIONS:
-        raise NotPacked(f"with activation {name}")
-    return _ACTIVATIONS[name]
 
 
 def _linear(module: Any) -> Linear:

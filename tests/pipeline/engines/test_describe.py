@@ -16,13 +16,19 @@ def test_the_user_reads_what_runs_in_one_line(checkpoints: dict[str, Path]) -> N
     config = configured(checkpoints["gptj"], engine={"name": "torch", "replicas": 2})
     infos = describe_engines(config)
     version = infos["loss"].version
-    assert engines_line(config, infos) == f"engine: torch {version}, 2 replicas, float32 on cpu"
+    said = f"engine: torch {version}, 2 replicas, float32 on cpu, packed"
+    assert engines_line(config, infos) == said
     split = configured(
         checkpoints["gptj"], engine="torch", engines={"loss": {"name": "torch", "replicas": 2}}
     )
     assert engines_line(split, describe_engines(split)) == (
-        f"engines: position+sample: torch {version}, 1 replica, float32 on cpu; "
-        f"loss: torch {version}, 2 replicas, float32 on cpu"
+        f"engines: position+sample: torch {version}, 1 replica, float32 on cpu, packed; "
+        f"loss: torch {version}, 2 replicas, float32 on cpu, packed"
+    )
+    slower = configured(checkpoints["gpt_neox"], engine="torch")
+    assert engines_line(slower, describe_engines(slower)) == (
+        f"engine: torch {version}, 1 replica, float32 on cpu, through transformers, which is "
+        "slower: the model is of architecture gpt_neox, not of gptj, gpt2, llama, mistral, qwen2"
     )
     assert shortest_context(infos) == infos["loss"].max_len == 96
 
