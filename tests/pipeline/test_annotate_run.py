@@ -94,8 +94,8 @@ def test_engines_of_their_own_for_each_kind_give_the_same_bytes(
     done = pipeline("annotate", split, "--run", run, "--no-dashboard", ray_directory=ray_directory)
     line = next(line for line in done.stdout.splitlines() if line.startswith("engine"))
     assert re.fullmatch(
-        r"engines: position: torch [^ ]+, 2 replicas, float32 on cpu; "
-        r"sample: torch [^ ]+, 1 replica, float32 on cpu; loss: [^;]*", line
+        r"engines: position: torch [^ ]+, 2 replicas, float32 on cpu, packed; "
+        r"sample: torch [^ ]+, 1 replica, float32 on cpu, packed; loss: [^;]*", line
     )  # fmt: skip
     assert re.search(r"^engine: torch [^ ]+, 1 replica, float32 on cpu, packed$", finished[1], re.M)
     assert unit_bytes(run) == unit_bytes(finished[0])
