@@ -10,13 +10,18 @@ from pipeline.bench.shapes import parse_shape
 from pipeline.commandline import stdout
 from tools.base import ConfigError
 
+_QUICK_SHAPE = "32,2,2,128"
+
 
 def bench_command(
     json: Annotated[Path | None, typer.Option(help="Write everything to this file.")] = None,
     shape: Annotated[
-        str,
-        typer.Option(help="demo, small, gpt-j-6b, or width,layers,heads,vocabulary."),
-    ] = "small",
+        str | None,
+        typer.Option(
+            help="demo, small, gpt-j-6b, or width,layers,heads,vocabulary "
+            f"(default small, with --quick {_QUICK_SHAPE})."
+        ),
+    ] = None,
     device: Annotated[Literal["cpu", "cuda"], typer.Option(help="Where the model runs.")] = "cpu",
     dtype: Annotated[
         Literal["float32", "bfloat16", "float16"], typer.Option(help="Of the weights.")
@@ -35,7 +40,7 @@ def bench_command(
     ] = False,
 ) -> None:
     """Count the work of an annotation, and time it against a naive path and the hardware."""
-    chosen = parse_shape(shape)
+    chosen = parse_shape(shape or (_QUICK_SHAPE if quick else "small"))
     from pipeline.bench.results import write_json
     from pipeline.bench.run import Settings, run_bench
     from pipeline.bench.tables import tables

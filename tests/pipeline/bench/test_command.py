@@ -18,9 +18,14 @@ def bench(*arguments: object) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+def test_the_readmes_command_is_the_one_below() -> None:
+    section = (ROOT / "README.md").read_text().split("\n## How fast\n")[1]
+    assert section.split("```bash\n")[1].split("```")[0] == "python -m pipeline bench --quick\n"
+
+
 def test_a_quick_run_writes_every_figure_to_the_json_file(tmp_path: Path) -> None:
     path = tmp_path / "bench.json"
-    done = bench("--quick", "--shape", "32,2,2,128", "--json", path)
+    done = bench("--quick", "--json", path)
     assert done.returncode == 0, done.stderr
     for line in ("work of a document of 129 tokens", "times faster", "length of a document"):
         assert line in done.stdout
