@@ -1,8 +1,6 @@
 """VLLMEngine against what every engine must do, and what is its own."""
 
 import shutil
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +16,6 @@ from pipeline.engines.protocol import EngineUsage, SamplingParams
 from pipeline.engines.vllm_capabilities import vllm_version
 from pipeline.engines.vllm_engine import VLLMEngine
 from pipeline.tokens import TokenCodec
-from tests.pipeline.demo_runs import DEMO, ROOT
 from tests.pipeline.engines.checkpoint_variants import save_vllm_checkpoint, with_other_weights
 from tests.pipeline.engines.conformance import (
     LOSSES,
@@ -162,17 +159,3 @@ def test_weights_of_another_depth_or_tokenizer_are_refused(
 def test_a_vllm_of_another_device_is_named(checkpoint: Path) -> None:
     with pytest.raises(ConfigError, match="engine: vllm: got a vLLM for cpu, expected one for cu"):
         VLLMEngine(str(checkpoint), device="cuda")
-
-
-def test_models_of_transformers_load_after_vllm() -> None:
-    script = f"""
-from pipeline.engines.vllm_engine import VLLMEngine
-from tools.base import ConfigError
-try:
-    VLLMEngine({str(DEMO / "model")!r}, device="cuda")
-except ConfigError:
-    from transformers import PreTrainedModel
-    print("loaded")
-"""
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
-    assert done.stdout == "loaded\n", done.stderr
