@@ -5,7 +5,7 @@ them; S decodes all samples of many documents together (decoding.py). What P com
 document is kept until S has gone on from it, and what it computed of a tool's examples for good.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 
 from pipeline.engines.causal_lm import causal_lm
 from pipeline.engines.checkpoint import context_length, load_model, weights_id
+from pipeline.engines.contract import check_lengths, check_positions, check_samples
 from pipeline.engines.decoding import TokenBytes
 from pipeline.engines.packed.model import KeptTokens
 from pipeline.engines.pass_runner import PassRunner
@@ -30,7 +31,7 @@ from pipeline.engines.protocol import (
 from pipeline.engines.replaceable import check_replaceable
 from pipeline.engines.sampler import Sampler, text_key
 from pipeline.tokens import TokenCodec
-from tools.base import ConfigError, ContractError
+from tools.base import ConfigError
 
 
 class TorchEngine:
@@ -145,7 +146,8 @@ class TorchEngine:
             )
             for request in requests
         ]
-        self._check_lengths("position_logprobs", (len(p.beginning) + len(p.tokens) for p in passes))
+        lengths = (len(p.beginning) + len(p.tokens) for p in passes)
+        check_lengths("position_logprobs", lengths, self.info.max_len)
         ends = np.cumsum([len(p.tokens) for p in passes])
         keep = (ends <= self.kept_tokens).tolist()
         answers = self._runner.run(passes, keep)
@@ -165,10 +167,10 @@ class TorchEngine:
 
         Requests of the same z and x share a pass, and windows that overlap share rows.
         """
-        for request in requests:
-            self._check_positions("window_logprobs", request.positions, len(request.x_ids))
+        check_positions("window_logprobs", requests)
         loss = LossPasses(requests, width, self._bos_id)
-        self._check_lengths("window_logprobs", (len(p.tokens) for p in loss.passes))
+        lengths = (len(p.tokens) for p in loss.passes)
+        check_lengths("window_logprobs", lengths, self.info.max_len)
         answers = self._runner.run(loss.passes, [False] * len(loss.passes))
         self._count("loss_tokens")
         return loss.answers([None if a is None else a.logprobs_RA for a in answers])
@@ -178,19 +180,7 @@ class TorchEngine:
         self, requests: Sequence[SampleRequest], params: SamplingParams
     ) -> list[list[list[Sample]] | None]:
         """For each request K lists of m samples."""
-        for request in requests:
-            self._check_positions("sample", request.positions, len(request.x_ids))
-        self._check_lengths(
-            "sample",
-            (
-                1
-                + len(request.prompt_ids)
-                + int(request.positions.max(initial=0))
-                + len(request.open_ids)
-                + params.max_new_tokens
-                for request in requests
-            ),
-        )
+        check_samples(requests, params, self.info.max_len)
         kept, self._kept = self._kept, {}
         samples = self._sampler.sample(requests, params, kept)
         self._count("sample_tokens")
@@ -220,22 +210,3 @@ class TorchEngine:
             head_rows=usage.head_rows + lm.head.rows_run,
         )
         lm.tokens_run = lm.padding_run = lm.head.rows_run = 0
-
-    def _check_lengths(self, stage: str, lengths: Iterable[int]) -> None:
-        for index, length in enumerate(lengths):
-            if length > self.info.max_len:
-                raise ContractError(
-                    stage=stage,
-                    doc_id=f"number {index} of the call",
-                    got=f"a prompt longer than the context: {length} tokens",
-                    expected=f"at most {self.info.max_len} tokens",
-                )
-
-    def _check_positions(self, stage: str, positions: NDArray[np.int32], n: int) -> None:
-        if positions.size and (positions.min() < 0 or positions.max() >= n):
-            raise ContractError(
-                stage=stage,
-                doc_id=f"of {n} tokens",
-                got=f"positions from {positions.min()} to {positions.max()}",
-                expected=f"positions from 0 to {n - 1}",
-            )

@@ -5,12 +5,13 @@ Exact like TorchEngine: where this vLLM has no exact answer to a request, it is 
 
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.engines.checkpoint import load_config, weights_id
+from pipeline.engines.contract import check_lengths, check_positions, check_samples
 from pipeline.engines.protocol import (
     EngineInfo,
     EngineUsage,
@@ -32,7 +33,7 @@ from pipeline.engines.vllm_requests import (
 )
 from pipeline.engines.vllm_start import CoreSettings
 from pipeline.tokens import TokenCodec
-from tools.base import ConfigError, ContractError
+from tools.base import ConfigError
 
 _TEMPERATURES = (0.01, 2.0)  # what vLLM draws at; it would change others without a word
 
@@ -103,9 +104,8 @@ class VLLMEngine:
         """For each request [n, A]: row i is log p(token | P(x), x[:i])."""
         methods = [self._core.capabilities.position_method(r.floor) for r in requests]
         # vLLM draws a token after the last, which must have its place in the context.
-        self._check_lengths(
-            "position_logprobs", (2 + len(r.prompt_ids) + len(r.x_ids) for r in requests)
-        )
+        lengths = (2 + len(r.prompt_ids) + len(r.x_ids) for r in requests)
+        check_lengths("position_logprobs", lengths, self.info.max_len)
         tally = Tally()
         answers = self._core.run(
             together(
@@ -130,21 +130,20 @@ class VLLMEngine:
 
         Requests of the same z and x share a prompt, which ends with the last token asked about.
         """
+        check_positions("window_logprobs", requests)
         keys = [(request.z_ids.tobytes(), request.x_ids.tobytes()) for request in requests]
         of_key = dict(zip(keys, requests, strict=True))
         spans: dict[tuple[bytes, bytes], tuple[int, int]] = {}  # of x, from where to where
         for key, request in zip(keys, requests, strict=True):
             n = len(request.x_ids)
-            self._check_positions("window_logprobs", request.positions, n)
             if request.positions.size:
                 first, end = spans.get(key, (n, 0))
                 spans[key] = (
                     min(first, int(request.positions.min())),
                     max(end, min(int(request.positions.max()) + width, n)),
                 )
-        self._check_lengths(
-            "window_logprobs", (2 + len(of_key[key].z_ids) + end for key, (_, end) in spans.items())
-        )
+        lengths = (2 + len(of_key[key].z_ids) + end for key, (_, end) in spans.items())
+        check_lengths("window_logprobs", lengths, self.info.max_len)
         tally = Tally()
         answers = self._core.run(
             together(
@@ -180,19 +179,7 @@ class VLLMEngine:
                 f"sampling.temperature: got {params.temperature:g}, expected 0 or {low:g} to "
                 f"{high:g}: vLLM draws at no other"
             )
-        for request in requests:
-            self._check_positions("sample", request.positions, len(request.x_ids))
-        self._check_lengths(
-            "sample",
-            (
-                1
-                + len(request.prompt_ids)
-                + int(request.positions.max(initial=0))
-                + len(request.open_ids)
-                + params.max_new_tokens
-                for request in requests
-            ),
-        )
+        check_samples(requests, params, self.info.max_len)
         tally = Tally()
         answers = self._core.run(
             together(
@@ -236,25 +223,6 @@ class VLLMEngine:
             **{kind: getattr(usage, kind) + tally.tokens},
             head_rows=usage.head_rows + tally.rows,
         )
-
-    def _check_lengths(self, stage: str, lengths: Iterable[int]) -> None:
-        for index, length in enumerate(lengths):
-            if length > self.info.max_len:
-                raise ContractError(
-                    stage=stage,
-                    doc_id=f"number {index} of the call",
-                    got=f"a prompt longer than the context: {length} tokens",
-                    expected=f"at most {self.info.max_len} tokens",
-                )
-
-    def _check_positions(self, stage: str, positions: NDArray[np.int32], n: int) -> None:
-        if positions.size and (positions.min() < 0 or positions.max() >= n):
-            raise ContractError(
-                stage=stage,
-                doc_id=f"of {n} tokens",
-                got=f"positions from {positions.min()} to {positions.max()}",
-                expected=f"positions from 0 to {n - 1}",
-            )
 
 
 def _directory(path: str, revision: str | None) -> str:

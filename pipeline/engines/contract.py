@@ -1,0 +1,45 @@
+"""What every engine refuses before it asks its model."""
+
+from collections.abc import Iterable, Sequence
+
+from pipeline.engines.protocol import LossRequest, SampleRequest, SamplingParams
+from tools.base import ContractError
+
+
+def check_lengths(stage: str, lengths: Iterable[int], max_len: int) -> None:
+    """Raises ContractError for the first of the requests that is longer than `max_len` tokens."""
+    for index, length in enumerate(lengths):
+        if length > max_len:
+            raise ContractError(
+                stage=stage,
+                doc_id=f"number {index} of the call",
+                got=f"a prompt longer than the context: {length} tokens",
+                expected=f"at most {max_len} tokens",
+            )
+
+
+def check_positions(stage: str, requests: Sequence[LossRequest | SampleRequest]) -> None:
+    """Raises ContractError for positions that are none of the document."""
+    for request in requests:
+        positions, n = request.positions, len(request.x_ids)
+        if positions.size and (positions.min() < 0 or positions.max() >= n):
+            raise ContractError(
+                stage=stage,
+                doc_id=f"of {n} tokens",
+                got=f"positions from {positions.min()} to {positions.max()}",
+                expected=f"positions from 0 to {n - 1}",
+            )
+
+
+def check_samples(requests: Sequence[SampleRequest], params: SamplingParams, max_len: int) -> None:
+    """Raises ContractError for positions outside the document and for too long samples."""
+    check_positions("sample", requests)
+    lengths = (
+        1
+        + len(request.prompt_ids)
+        + int(request.positions.max(initial=0))
+        + len(request.open_ids)
+        + params.max_new_tokens
+        for request in requests
+    )
+    check_lengths("sample", lengths, max_len)
