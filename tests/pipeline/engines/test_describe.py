@@ -37,10 +37,12 @@ def test_every_kind_is_described_by_its_own_engine(checkpoints: dict[str, Path])
     if installed_vllm() is None:
         pytest.skip("vLLM is not installed")
     split = configured(
-        checkpoints["gptj"], engine="torch", engines={"sample": {"name": "vllm", "num_gpus": 1}}
+        checkpoints["gptj"],
+        engine={"name": "torch", "num_gpus": 1},
+        engines={"sample": "vllm", "loss": "torch"},
     )
     infos = describe_engines(split)
     assert {kind: (info.name, info.device) for kind, info in infos.items()} == {
-        "position": ("torch", "cpu"), "sample": ("vllm", "cuda"), "loss": ("torch", "cpu"),
+        "position": ("torch", "cuda"), "sample": ("vllm", "cpu"), "loss": ("torch", "cpu"),
     }  # fmt: skip
     assert infos["sample"].version == installed_vllm()

