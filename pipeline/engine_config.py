@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 Kind = Literal["position", "sample", "loss"]  # P, S and L
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-_VLLM_CONCURRENCY = 4  # VLLMEngine.concurrency; its scheduler mixes the requests of all units
+VLLM_CONCURRENCY = 4  # units at once; its scheduler mixes the requests of all of them
 
 
 class Section(BaseModel):
@@ -20,8 +20,8 @@ class Section(BaseModel):
 class EngineConfig(Section):
     """How M is run; a name alone is short for a section with that name.
 
-    `token_budget` bounds the tokens of one forward pass, padding included; in vLLM it is
-    max_num_batched_tokens.
+    `token_budget` bounds the tokens of one forward pass, padding included, but for a text that
+    is longer alone. In vLLM it is max_num_batched_tokens; on a CPU that is at least the context.
     """
 
     name: Literal["auto", "torch", "vllm"] = "auto"
@@ -69,7 +69,7 @@ class EngineConfig(Section):
     @property
     def concurrency(self) -> int:
         """How many units a replica of the engine gains by working on at once."""
-        return _VLLM_CONCURRENCY if self.name == "vllm" else 1
+        return VLLM_CONCURRENCY if self.name == "vllm" else 1
 
 
 class EnginesConfig(Section):
@@ -104,10 +104,16 @@ class PoolPlan:
 
 
 def plan_pools(engine: EngineConfig, engines: EnginesConfig) -> tuple[PoolPlan, ...]:
-    """The pools, in order of their first kind; kinds with equal settings share one."""
+    """The pools, in order of their first kind; kinds with equal settings share one.
+
+    A pool that does not both compute P and sample has nobody who would use what is kept of P.
+    """
     by_engine: dict[EngineConfig, list[Kind]] = {}
     for kind in KINDS:
         by_engine.setdefault(getattr(engines, kind) or engine, []).append(kind)
-    return tuple(
-        PoolPlan(kinds=tuple(kinds), engine=settings) for settings, kinds in by_engine.items()
-    )
+    pools = []
+    for settings, kinds in by_engine.items():
+        if not {"position", "sample"} <= set(kinds):
+            settings = settings.model_copy(update={"kept_tokens": 0})
+        pools.append(PoolPlan(kinds=tuple(kinds), engine=settings))
+    return tuple(pools)

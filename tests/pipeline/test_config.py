@@ -235,6 +235,22 @@ def test_kinds_with_equal_engines_share_a_pool(
         assert kind in config.pool_of(kind).kinds
 
 
+def test_only_a_pool_that_computes_p_and_samples_keeps_anything_of_p(tmp_path: Path) -> None:
+    def kept(settings: str) -> dict[str, int]:
+        pools = loaded(tmp_path, MINIMAL + settings).pools
+        return {pool.name: pool.engine.kept_tokens for pool in pools}
+
+    assert kept("") == {"position+sample+loss": 32_768}
+    assert kept("engine: torch\nengines: {loss: {name: torch, replicas: 2}}") == {
+        "position+sample": 32_768,
+        "loss": 0,
+    }
+    assert kept("engine: torch\nengines: {sample: {name: torch, kept_tokens: 9}}") == {
+        "position+loss": 0,
+        "sample": 0,
+    }
+
+
 def test_stages_hold_a_unit_more_than_replicas_work_on(tmp_path: Path) -> None:
     def in_flight(settings: str) -> tuple[int, int]:
         config = loaded(tmp_path, MINIMAL + settings)
