@@ -5,8 +5,24 @@ from typing import Any
 from pipeline.engines.checkpoint import load_config, load_tokenizer
 from tools.base import ConfigError
 
-# Entries of config.json that change no tensor and no computation.
-_OF_NO_EFFECT = ("name", "version", "dtype", "use_cache", "initializer", "pdrop", "dropout")
+# Entries of config.json that change no log-probability. Any other must be the same.
+_OF_NO_EFFECT = frozenset(
+    {
+        # where it is from
+        "_name_or_path", "architectures", "transformers_version", "tokenizer_class",
+        # the configuration of a run says it
+        "dtype", "torch_dtype", "use_cache", "output_attentions", "output_hidden_states",
+        "return_dict", "torchscript",
+        # of training
+        "initializer_range", "gradient_checkpointing", "attention_dropout", "attn_pdrop",
+        "classifier_dropout", "embd_pdrop", "hidden_dropout", "resid_pdrop",
+        # of other tasks
+        "task_specific_params", "problem_type", "id2label", "label2id", "summary_activation",
+        "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj",
+        # the tokenizers are compared
+        "bos_token_id", "eos_token_id", "pad_token_id",
+    }
+)  # fmt: skip
 
 
 def check_replaceable(
@@ -35,11 +51,7 @@ def _configuration(path: str, revision: str | None) -> dict[str, Any]:
 
     load_config(path, revision)  # a missing or damaged one is named as what it is
     config: dict[str, Any] = AutoConfig.from_pretrained(path, revision=revision).to_dict()
-    return {
-        name: value
-        for name, value in config.items()
-        if not any(word in name for word in _OF_NO_EFFECT)
-    }
+    return {name: value for name, value in config.items() if name not in _OF_NO_EFFECT}
 
 
 def _tokens(path: str, revision: str | None) -> tuple[dict[str, int], int | None, int | None]:
