@@ -3,12 +3,14 @@
 import hashlib
 import importlib.metadata
 import json
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from pipeline.config import RunConfig
 from pipeline.engine_config import Kind
 from pipeline.engines.protocol import EngineInfo
+from pipeline.engines.vllm_capabilities import vllm_version
 from pipeline.method import Method
 
 # Settings that change speed, place or what is built afterwards, but no byte of a unit file.
@@ -40,6 +42,8 @@ _FREE_OF_A_TOOL = {
     "num_gpus",
     "num_cpus",
 }
+# vLLM's own, read in the driver: they decide with which kernels it computes.
+_VLLM_VARIABLES = ("VLLM_BATCH_INVARIANT", "VLLM_USE_V2_MODEL_RUNNER")
 _PACKAGES = ("torch", "transformers", "ray", "pyarrow", "bm25s")
 
 
@@ -76,8 +80,11 @@ def _engine_values(config: RunConfig, engines: Mapping[Kind, EngineInfo]) -> dic
     """
     values: dict[str, Any] = {}
     for pool in config.pools:
-        free = _FREE_OF_AN_ENGINE | ({"kept_tokens"} if pool.engine.name == "vllm" else set())
+        vllm = pool.engine.name == "vllm"
+        free = _FREE_OF_AN_ENGINE | ({"kept_tokens"} if vllm else set())
         settings = pool.engine.model_dump(mode="json", exclude=free)
+        if vllm:
+            settings |= {name: os.environ[name] for name in _VLLM_VARIABLES if name in os.environ}
         settings |= engines[pool.kinds[0]]._asdict()
         places = ["engine"] if len(config.pools) == 1 else [f"engines.{k}" for k in pool.kinds]
         values |= {f"{place}.{key}": settings[key] for place in places for key in settings}
@@ -100,7 +107,9 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
 
 def package_versions() -> dict[str, str]:
     """The versions of what computes; recorded, not part of the fingerprint."""
-    return {name: importlib.metadata.version(name) for name in _PACKAGES}
+    versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
+    vllm = vllm_version()
+    return versions if vllm is None else versions | {"vllm": vllm}
 
 
 def _is_free(key: str) -> bool:

@@ -5,7 +5,8 @@ import pytest
 from pipeline.config import RunConfig
 from pipeline.engine_config import Kind
 from pipeline.engines.protocol import EngineInfo
-from pipeline.fingerprint import changes, digest, fingerprint_of
+from pipeline.engines.vllm_capabilities import vllm_version
+from pipeline.fingerprint import changes, digest, fingerprint_of, package_versions
 from tests.pipeline.letters import letter_method
 
 BASE: dict[str, Any] = {
@@ -102,3 +103,35 @@ def test_separate_pools_are_named_by_kind() -> None:
         assert {f"engines.{kind}.name", f"engines.{kind}.weights_id"} <= set(keys)
     newer = split | {"loss": VLLM._replace(version="2")}
     assert changed(split, newer) == ["engines.loss.version"]
+
+
+def test_what_is_kept_of_p_counts_only_where_p_and_s_are_one_pool() -> None:
+    def apart(kept_tokens: int, **engines: Any) -> dict[str, Any]:
+        engine = {"name": "torch", "replicas": 2, "kept_tokens": kept_tokens}
+        return {"engine": engine, "engines": engines}
+
+    assert changed(apart(1, sample="torch"), apart(2, sample="torch")) == []
+    assert changed(apart(1, loss="torch"), apart(2, loss="torch")) == [
+        "engines.position.kept_tokens",
+        "engines.sample.kept_tokens",
+    ]
+
+
+@pytest.mark.parametrize("variable", ["VLLM_BATCH_INVARIANT", "VLLM_USE_V2_MODEL_RUNNER"])
+def test_what_vllm_takes_from_the_environment_counts_for_its_pools(
+    monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    mixed: dict[str, Any] = {"engines": {"loss": "vllm"}, "loss": VLLM}
+    monkeypatch.delenv(variable, raising=False)
+    torch, split = fingerprint(), fingerprint(**mixed)
+    monkeypatch.setenv(variable, "1")
+    assert fingerprint() == torch
+    assert changes(split, fingerprint(**mixed)) == [f"engines.loss.{variable}: None -> '1'"]
+    whole = fingerprint(engine="vllm", info=VLLM)
+    assert whole[f"engine.{variable}"] == "1"
+
+
+def test_the_versions_of_all_engines_are_recorded() -> None:
+    versions = package_versions()
+    assert {"torch", "transformers", "ray"} <= versions.keys()
+    assert versions.get("vllm") == vllm_version()
