@@ -20,7 +20,8 @@ from tools.base import ContractError
 class UnitSink(Datasink[None]):
     """A Ray Data sink: one block is one unit is one file.
 
-    Writing a unit twice gives the same file, so a task that Ray repeats does no harm.
+    A task that Ray repeats does no harm: a unit that is finished stays as it is. Made again it
+    would have the same bytes only where its engine promises them.
     """
 
     def __init__(self, run_path: Path, units: Iterable[Unit]) -> None:
@@ -39,5 +40,7 @@ class UnitSink(Datasink[None]):
             raise ContractError(
                 stage="commit", doc_id="(block)", got=f"units {ids}", expected="one planned unit"
             )
-        mark = read_trace(rows) | {"finished_at": time.time()}
-        commit_unit(RunDir(self._run_path), self._units[ids[0]], rows, mark)
+        run = RunDir(self._run_path)
+        if run.done_mark(ids[0]) is None:
+            mark = read_trace(rows) | {"finished_at": time.time()}
+            commit_unit(run, self._units[ids[0]], rows, mark)
