@@ -32,8 +32,16 @@ def check_positions(stage: str, requests: Sequence[LossRequest | SampleRequest])
 
 
 def check_samples(requests: Sequence[SampleRequest], params: SamplingParams, max_len: int) -> None:
-    """Raises ContractError for positions outside the document and for too long samples."""
+    """Raises ContractError for positions outside the document, too long samples, other openings."""
     check_positions("sample", requests)
+    openings = {request.open_ids for request in requests}
+    if len(openings) > 1 or () in openings:
+        raise ContractError(
+            stage="sample",
+            doc_id=f"{len(requests)} requests",
+            got=f"openings {sorted(openings)}",
+            expected='one for all, the tokens of " ["',
+        )
     lengths = (
         1
         + len(request.prompt_ids)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from pipeline.engines.causal_lm import CausalLM, Prefix
 from pipeline.engines.drawing import draw, uniform
+from pipeline.engines.packed.model import Tokens
 from pipeline.engines.protocol import Sample, SampleRequest, SamplingParams
 
 TokenBytes = Callable[[Sequence[int]], list[bytes]]
@@ -24,11 +25,15 @@ _DRAWN_AT_ONCE = 256  # logits and probabilities: 2 * 256 * 50,400 * 4 bytes = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """Positions `which` of a request, and the text before them; `ends` are lengths of prefix."""
+    """Positions `which` of a request; before each stand the first `ends` of `tokens`.
+
+    All go on after `beginning`, which other works may share.
+    """
 
     number: int  # of the request
     request: SampleRequest
-    prefix: Prefix
+    beginning: Tokens
+    tokens: Tokens
     which: Sequence[int]
     ends: Sequence[int]
 
@@ -42,7 +47,12 @@ class Work:
             return (self,)
         middle = len(self.which) // 2
         return [
-            replace(self, which=self.which[part], ends=self.ends[part])
+            replace(
+                self,
+                tokens=self.tokens[: max(self.ends[part])],
+                which=self.which[part],
+                ends=self.ends[part],
+            )
             for part in (slice(None, middle), slice(middle, None))
         ]
 
@@ -65,7 +75,9 @@ class SampleTrees:
     def __init__(self, lm: CausalLM, eos_id: int | None, token_bytes: TokenBytes) -> None:
         self._lm, self._eos_id, self._token_bytes = lm, eos_id, token_bytes
 
-    def run(self, works: Sequence[Work], params: SamplingParams) -> list[list[list[Sample]]]:
+    def run(
+        self, works: Sequence[Work], prefixes: Sequence[Prefix], params: SamplingParams
+    ) -> list[list[list[Sample]]]:
         """[work][position][m] samples. All prefixes share one beginning."""
         drawn: list[list[list[Sample | None]]] = [
             [[None] * work.request.seeds_Km.shape[1] for _ in work.which] for work in works
@@ -85,7 +97,7 @@ class SampleTrees:
                         )
                     )
         if branches:
-            self._grow([work.prefix for work in works], roots, branches, params)
+            self._grow(prefixes, roots, branches, params)
         return [
             [[sample for sample in samples if sample is not None] for samples in samples_K]
             for samples_K in drawn
@@ -98,9 +110,8 @@ class SampleTrees:
         branches: Sequence[_Branch],
         params: SamplingParams,
     ) -> None:
-        [open_ids] = {branch.request.open_ids for branch in branches}
-        # The last token drawn is not run.
-        decoder = self._lm.decoder(prefixes, roots, len(open_ids) + params.max_new_tokens - 1)
+        open_ids = branches[0].request.open_ids  # the same for all, see contract.py
+        decoder = self._lm.decoder(prefixes, roots)
         parents_N = np.arange(len(branches))
         for token in open_ids:
             h_ND = decoder.step(np.full(len(branches), token, dtype=np.int64), parents_N)
@@ -124,14 +135,15 @@ class SampleTrees:
         for start in range(0, len(branches), _DRAWN_AT_ONCE):
             some = branches[start : start + _DRAWN_AT_ONCE]
             widest = max(len(branch.members) for branch in some)
-            uniforms_NM = torch.zeros(len(some), widest, dtype=torch.float64)
+            uniforms_NM = np.zeros((len(some), widest))
             for row, branch in zip(uniforms_NM, some, strict=True):
                 step = len(branch.token_ids)
-                for column, member in enumerate(branch.members):
-                    row[column] = uniform(branch.seeds[member], step)
+                row[: len(branch.members)] = [
+                    uniform(branch.seeds[m], step) for m in branch.members
+                ]
             tokens_NM = draw(
-                self._lm.head.logits(h_ND[start : start + len(some)]),
-                uniforms_NM.to(h_ND.device),
+                self._lm.head.numbers(h_ND[start : start + len(some)]),
+                torch.from_numpy(uniforms_NM).to(h_ND.device),
                 temperature=params.temperature,
                 top_p=params.top_p,
             ).tolist()

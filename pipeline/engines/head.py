@@ -10,6 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tools.base import ConfigError
+
 _ROWS_AT_ONCE = 1024  # of logits: 1024 * 50,400 * 4 bytes = 206 MB for GPT-J
 
 
@@ -39,15 +41,39 @@ class LMHead:
             logits_RV = torch.mm(h_RD, self._weight_VD.T, out_dtype=torch.float32)
         return logits_RV if self._bias_V is None else logits_RV.add_(self._bias_V)
 
+    def numbers(self, h_RD: Tensor) -> Tensor:
+        """The logits, if the largest of each row is a number.
+
+        Raises:
+            ConfigError: weights or dtype give none.
+        """
+        logits_RV = self.logits(h_RD)
+        self._check(logits_RV.amax(dim=-1), h_RD.dtype)
+        return logits_RV
+
     def logprobs(self, h_RD: Tensor, ids_RA: NDArray[np.int64]) -> NDArray[np.float32]:
-        """log p of the given tokens after each row, float32 [R, A]."""
+        """log p of the given tokens after each row, float32 [R, A].
+
+        Raises:
+            ConfigError: weights or dtype give no numbers. NaN would pass for the end of a text.
+        """
         ids = torch.from_numpy(np.ascontiguousarray(ids_RA)).to(h_RD.device)
         parts = []
         for start in range(0, len(h_RD), _ROWS_AT_ONCE):
             logits_RV = self.logits(h_RD[start : start + _ROWS_AT_ONCE])
             chosen_RA = logits_RV.gather(1, ids[start : start + _ROWS_AT_ONCE])
-            parts.append((chosen_RA - _logsumexp(logits_RV)).cpu())
+            normaliser_R1 = _logsumexp(logits_RV)
+            self._check(normaliser_R1, h_RD.dtype)
+            parts.append((chosen_RA - normaliser_R1).cpu())
         return torch.cat(parts).numpy()
+
+    @staticmethod
+    def _check(of_rows: Tensor, dtype: torch.dtype) -> None:
+        if not bool(torch.isfinite(of_rows).all()):
+            raise ConfigError(
+                f"the model's logits are not finite in {str(dtype).removeprefix('torch.')}: its "
+                "weights are damaged, or the numbers are too large for this dtype (model.dtype)"
+            )
 
 
 def _logsumexp(logits_RV: Tensor) -> Tensor:

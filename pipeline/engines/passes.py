@@ -46,6 +46,11 @@ def whole_text(request: PositionRequest | SampleRequest, bos_id: int) -> Tokens:
     return joined([bos_id], request.prompt_ids, request.x_ids)
 
 
+def text_key(request: PositionRequest | SampleRequest) -> tuple[bytes, bytes, int]:
+    """What identifies what P leaves of a text: its prompt, how much of that is shared, and x."""
+    return request.prompt_ids.tobytes(), request.x_ids.tobytes(), shared_tokens(request)
+
+
 def shared_tokens(request: PositionRequest | SampleRequest) -> int:
     """How many tokens of the whole text are the same for every document; 0 or more than one.
 

@@ -49,7 +49,7 @@ class PlainLM:
         return h_BTD[self._on_device(batch), self._on_device(np.concatenate(rows))], None
 
     def decoder(
-        self, prefixes: Sequence[Prefix], roots: Sequence[tuple[int, int]], max_steps: int
+        self, prefixes: Sequence[Prefix], roots: Sequence[tuple[int, int]]
     ) -> "PlainBranches":
         """Branches from roots (prefix, number of its tokens)."""
         texts = [prefixes[prefix].tokens[:length] for prefix, length in roots]

@@ -111,7 +111,7 @@ class LMEngine(Protocol):
     """
 
     info: EngineInfo
-    kept_tokens: int  # of P, whose keys and values S finds again if it is the next call; 0: none
+    kept_tokens: int  # of P, whose keys and values the next S finds again; 0: none
     concurrency: int  # units that gain by being asked about at once, from threads of their own
 
     def position_logprobs(

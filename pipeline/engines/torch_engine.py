@@ -16,9 +16,8 @@ from pipeline.engines.causal_lm import causal_lm
 from pipeline.engines.checkpoint import context_length, load_model, weights_id
 from pipeline.engines.contract import check_lengths, check_positions, check_samples
 from pipeline.engines.decoding import TokenBytes
-from pipeline.engines.packed.model import KeptTokens
 from pipeline.engines.pass_runner import PassRunner
-from pipeline.engines.passes import LossPasses, position_pass, shared_tokens
+from pipeline.engines.passes import LossPasses, position_pass, shared_tokens, text_key
 from pipeline.engines.protocol import (
     EngineInfo,
     EngineUsage,
@@ -29,7 +28,7 @@ from pipeline.engines.protocol import (
     SamplingParams,
 )
 from pipeline.engines.replaceable import check_replaceable
-from pipeline.engines.sampler import Sampler, text_key
+from pipeline.engines.sampler import Sampler
 from pipeline.tokens import TokenCodec
 from tools.base import ConfigError
 
@@ -37,8 +36,9 @@ from tools.base import ConfigError
 class TorchEngine:
     """The LMEngine of protocol.py; passes of at most `token_budget` tokens.
 
-    Packs are formed inside one call and in a fixed order: what a call returns depends on its
-    arguments alone, and for S on the P before it only in how it was computed.
+    Packs are formed inside one call and in a fixed order: what P and L return depends on their
+    arguments alone, what S returns in its last digits also on the P before it. Where memory runs
+    out packs get smaller, which may change last digits, too.
     """
 
     concurrency = 1
@@ -77,7 +77,6 @@ class TorchEngine:
             token_bytes=self._token_bytes,
             token_budget=self._token_budget,
         )
-        self._kept: dict[tuple[bytes, bytes], KeptTokens] = {}
         self.kept_tokens = self._kept_limit if self._lm.keeps else 0
         self.info = EngineInfo(
             name="torch",
@@ -148,16 +147,15 @@ class TorchEngine:
         ]
         lengths = (len(p.beginning) + len(p.tokens) for p in passes)
         check_lengths("position_logprobs", lengths, self.info.max_len)
+        self._runner.kept.clear()
         ends = np.cumsum([len(p.tokens) for p in passes])
-        keep = (ends <= self.kept_tokens).tolist()
-        answers = self._runner.run(passes, keep)
-        self._kept = {
-            text_key(request): answer.kept
-            for request, answer, kept in zip(requests, answers, keep, strict=True)
-            if kept and answer is not None and answer.kept is not None
-        }
+        keys = [
+            text_key(request) if end <= self.kept_tokens else None
+            for request, end in zip(requests, ends.tolist(), strict=True)
+        ]
+        answers = self._runner.run(passes, keys)
         self._count("position_tokens")
-        return [None if answer is None else answer.logprobs_RA for answer in answers]
+        return answers
 
     @torch.inference_mode()
     def window_logprobs(
@@ -171,9 +169,9 @@ class TorchEngine:
         loss = LossPasses(requests, width, self._bos_id)
         lengths = (len(p.tokens) for p in loss.passes)
         check_lengths("window_logprobs", lengths, self.info.max_len)
-        answers = self._runner.run(loss.passes, [False] * len(loss.passes))
+        answers = self._runner.run(loss.passes, [None] * len(loss.passes))
         self._count("loss_tokens")
-        return loss.answers([None if a is None else a.logprobs_RA for a in answers])
+        return loss.answers(answers)
 
     @torch.inference_mode()
     def sample(
@@ -181,8 +179,8 @@ class TorchEngine:
     ) -> list[list[list[Sample]] | None]:
         """For each request K lists of m samples."""
         check_samples(requests, params, self.info.max_len)
-        kept, self._kept = self._kept, {}
-        samples = self._sampler.sample(requests, params, kept)
+        samples = self._sampler.sample(requests, params)
+        self._runner.kept.clear()
         self._count("sample_tokens")
         return samples
 
@@ -197,6 +195,7 @@ class TorchEngine:
         """
         if self._checkpoint is not None:
             check_replaceable(*self._checkpoint, path, revision)
+        self._runner.relieve(True)  # both models are in memory for a moment
         model = load_model(path, revision, self.info.dtype)
         self._start(model, self._lm.device, weights_id(path, revision))
         self._checkpoint = (path, revision)

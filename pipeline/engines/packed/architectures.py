@@ -17,7 +17,7 @@ from pipeline.engines.packed.known import why_not_packed
 from pipeline.engines.packed.weights import Layer, Linear, Mlp, Norm, Weights, joined
 
 _GELU_TANH = partial(functional.gelu, approximate="tanh")
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": functional.gelu,
     "gelu_new": _GELU_TANH,
     "gelu_pytorch_tanh": _GELU_TANH,
@@ -42,7 +42,7 @@ def packed_weights(model: Any, max_len: int) -> Weights:
     if reason is not None:
         raise NotPacked(reason)
     with torch.no_grad():
-        return _READERS[model.config.model_type](model, model.config, max_len)
+        return READERS[model.config.model_type](model, model.config, max_len)
 
 
 def _gptj(model: Any, config: Any, max_len: int) -> Weights:
@@ -50,7 +50,7 @@ def _gptj(model: Any, config: Any, max_len: int) -> Weights:
     rotary_dim = config.rotary_dim or config.n_embd
     inverse = 1.0 / 10_000 ** (torch.arange(0, rotary_dim, 2).float() / rotary_dim)
     angles = torch.outer(torch.arange(max_len).float(), inverse).to(model.device)
-    act = _ACTIVATIONS[config.activation_function]
+    act = FUNCTIONS[config.activation_function]
     return Weights(
         embedding=body.wte.weight.detach(),
         places=None,
@@ -81,7 +81,7 @@ def _gptj(model: Any, config: Any, max_len: int) -> Weights:
 
 
 def _gpt2(model: Any, config: Any, max_len: int) -> Weights:
-    body, act = model.transformer, _ACTIVATIONS[config.activation_function]
+    body, act = model.transformer, FUNCTIONS[config.activation_function]
     return Weights(
         embedding=body.wte.weight.detach(),
         places=body.wpe.weight.detach(),
@@ -111,7 +111,7 @@ def _gpt2(model: Any, config: Any, max_len: int) -> Weights:
 
 def _llama(model: Any, config: Any, max_len: int) -> Weights:
     body = model.model
-    act = _ACTIVATIONS[config.hidden_act]
+    act = FUNCTIONS[config.hidden_act]
     places = torch.arange(max_len, device=model.device)[None]
     cos, sin = body.rotary_emb(torch.zeros(1, device=model.device), places)
     P = cos.shape[-1] // 2
@@ -142,7 +142,7 @@ def _llama(model: Any, config: Any, max_len: int) -> Weights:
     )
 
 
-_READERS: dict[str, Callable[[Any, Any, int], Weights]] = {
+READERS: dict[str, Callable[[Any, Any, int], Weights]] = {
     "gptj": _gptj,
     "gpt2": _gpt2,
     "llama": _llama,

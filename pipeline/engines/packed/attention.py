@@ -15,15 +15,30 @@ from torch.nn import functional
 from torch.nn.attention.varlen import varlen_attn
 
 
+def has_varlen_kernel(device: torch.device, dtype: torch.dtype, head_size: int) -> bool:
+    """Whether FlashAttention, which takes sequences of many lengths at once, serves this model.
+
+    It wants an NVIDIA GPU from Ampere on, half precision, and heads of at most 256 in steps of 8.
+    """
+    return (
+        device.type == "cuda"
+        and torch.version.hip is None
+        and torch.cuda.get_device_capability(device) >= (8, 0)
+        and dtype in (torch.float16, torch.bfloat16)
+        and head_size <= 256
+        and head_size % 8 == 0
+    )
+
+
 class PackedAttention:
     """Who sees whom in one pack: sequences of the given lengths after `shared` common tokens."""
 
     def __init__(
-        self, lengths: Sequence[int], shared: int, device: torch.device, dtype: torch.dtype
+        self, lengths: Sequence[int], shared: int, device: torch.device, *, one_kernel: bool
     ) -> None:
+        """`one_kernel`: all sequences in one call, see `has_varlen_kernel`."""
         self._lengths, self._shared = list(lengths), shared
-        # The kernel for sequences of many lengths is CUDA's, and for half precision only.
-        self._one_kernel = device.type == "cuda" and dtype != torch.float32
+        self._one_kernel = one_kernel
         if self._one_kernel:
             ends_q = torch.tensor([0, *lengths]).cumsum(0)
             ends_k = torch.tensor([0, *(shared + length for length in lengths)]).cumsum(0)

@@ -26,6 +26,9 @@ class Counter(Protocol):
     tokens_run: int
 
 
+_FIRST_ROOM = 8  # steps that branches have room for at first; doubled when it is full
+
+
 class _Stretch:
     """Keys and values of some columns in every layer: [L, ..., K, C, E]."""
 
@@ -33,7 +36,21 @@ class _Stretch:
         self.keys, self.values = keys, values
 
     def take(self, index: Tensor) -> None:
-        self.keys, self.values = self.keys[:, index], self.values[:, index]
+        self.keys = self.keys[:, index]  # one after the other: only one is there twice
+        self.values = self.values[:, index]
+
+    def take_columns(self, index: Tensor, columns: int, room: int) -> None:
+        """The first `columns` of those of `index`, and room for more."""
+        self.keys = _with_room(self.keys, index, columns, room)
+        self.values = _with_room(self.values, index, columns, room)
+
+
+def _with_room(old: Tensor, index: Tensor, columns: int, room: int) -> Tensor:
+    L, _, K, _, E = old.shape
+    new = old.new_empty((L, len(index), K, room, E))
+    for layer in range(L):
+        new[layer, :, :, :columns] = old[layer, index, :, :columns]
+    return new
 
 
 class PackedBranches:
@@ -46,7 +63,6 @@ class PackedBranches:
         beginning: KeptTokens | None,
         prefixes: Sequence[KeptTokens],
         roots: Sequence[tuple[int, int]],
-        max_steps: int,
     ) -> None:
         self._counter, self._weights = counter, weights
         self._device = weights.embedding.device
@@ -57,16 +73,17 @@ class PackedBranches:
         self._shared = 0 if beginning is None else len(beginning)
         self._steps = 0
         L, K, E = len(weights.layers), weights.num_kv_heads, weights.head_size
-        empty = weights.embedding.new_empty((L, len(roots), K, max_steps, E))
-        self._own = _Stretch(empty, torch.empty_like(empty))
+        empty = weights.embedding.new_empty((L, len(roots), K, 0, E))
+        self._own = _Stretch(empty, empty)
 
     def step(self, tokens_N: NDArray[np.int64], parents_N: NDArray[np.int64]) -> Tensor:
         """The hidden states [N, D] of N branches of one more token."""
         self._go_on_from(parents_N)
         w = self._weights
-        places_N = torch.from_numpy(self._shared + self._length_N + self._steps)
-        cos_sin = w.turns(places_N.to(self._device))
-        x_ND = w.embed(torch.from_numpy(tokens_N).to(self._device), places_N.to(self._device))
+        places = self._shared + self._length_N + self._steps
+        places_N = torch.from_numpy(places).to(self._device)
+        cos_sin = w.turns(places_N)
+        x_ND = w.embed(torch.from_numpy(tokens_N).to(self._device), places_N)
         for index, layer in enumerate(w.layers):
             normed_ND = layer.norm(x_ND)
             q_NHE, k_NKE, v_NKE = w.split(layer.qkv(normed_ND), cos_sin)
@@ -79,9 +96,13 @@ class PackedBranches:
         return x_ND
 
     def _go_on_from(self, parents_N: NDArray[np.int64]) -> None:
-        if self._steps == 0 or not np.array_equal(parents_N, np.arange(len(self._prefix_N))):
+        same = np.array_equal(parents_N, np.arange(len(self._prefix_N)))
+        room = self._own.keys.shape[3]
+        if not same or self._steps == room:
+            room = max(_FIRST_ROOM, 2 * room) if self._steps == room else room
             parents = torch.from_numpy(parents_N).to(self._device)
-            self._own.take(parents)
+            self._own.take_columns(parents, self._steps, room)
+        if not same or self._steps == 0:
             self._prefix_N, self._length_N = self._prefix_N[parents_N], self._length_N[parents_N]
             used, self._prefix_N = np.unique(self._prefix_N, return_inverse=True)
             num_prefixes = self._prefixes.keys.shape[1]

@@ -52,17 +52,9 @@ class PackedLM:
         ]
 
     def decoder(
-        self, prefixes: Sequence[Prefix], roots: Sequence[tuple[int, int]], max_steps: int
+        self, prefixes: Sequence[Prefix], roots: Sequence[tuple[int, int]]
     ) -> PackedBranches:
         """Branches from roots (prefix, number of its tokens)."""
-        beginning = prefixes[0].beginning
-        missing = [index for index, prefix in enumerate(prefixes) if prefix.kept is None]
-        kept = {index: prefix.kept for index, prefix in enumerate(prefixes)}
-        if missing:
-            nothing = np.zeros(0, dtype=np.int64)
-            tokens = [prefixes[index].tokens for index in missing]
-            _, anew = self.hidden_rows(tokens, [nothing] * len(tokens), beginning, keep=True)
-            assert anew is not None
-            kept |= dict(zip(missing, anew, strict=True))
-        own = [k for index in range(len(prefixes)) if (k := kept[index]) is not None]
-        return PackedBranches(self, self._weights, beginning, own, roots, max_steps)
+        kept = [prefix.kept for prefix in prefixes if prefix.kept is not None]
+        assert len(kept) == len(prefixes), "a packed model goes on from what it kept"
+        return PackedBranches(self, self._weights, prefixes[0].beginning, kept, roots)

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pipeline.engines.packed.attention import PackedAttention
+from pipeline.engines.packed.attention import PackedAttention, has_varlen_kernel
 from pipeline.engines.packed.weights import Weights
 
 Tokens = NDArray[np.int32]
@@ -45,7 +45,8 @@ def forward(
     device = weights.embedding.device
     shared = 0 if beginning is None else len(beginning)
     lengths = [len(sequence) for sequence in sequences]
-    attend = PackedAttention(lengths, shared, device, weights.embedding.dtype)
+    one_kernel = has_varlen_kernel(device, weights.embedding.dtype, weights.head_size)
+    attend = PackedAttention(lengths, shared, device, one_kernel=one_kernel)
     places = np.concatenate([shared + np.arange(length) for length in lengths])
     places_T = torch.from_numpy(places).to(device)
     tokens_T = torch.from_numpy(np.concatenate(sequences).astype(np.int64)).to(device)

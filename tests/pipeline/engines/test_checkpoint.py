@@ -111,6 +111,15 @@ def test_a_missing_tensor_is_refused_and_not_made_up(copy: Path) -> None:
     one_line_error(copy, r"1 weights are missing, lm_head\.bias among them")
 
 
+def test_weights_that_are_no_numbers_are_refused(copy: Path) -> None:
+    def damage(weights: dict[str, torch.Tensor]) -> None:
+        weights["transformer.h.1.mlp.fc_in.weight"][0, 0] = float("nan")
+
+    rewrite_weights(copy, damage)
+    with pytest.raises(ConfigError, match="its logits are not finite in float32: are its weights"):
+        load(copy)
+
+
 def test_weights_of_another_shape_are_refused(copy: Path) -> None:
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps(config | {"n_embd": 64}))

@@ -41,34 +41,54 @@ print(json.dumps([
 """
 
 
-def answer_in_fifths(items: Sequence[int], *, fits: int) -> list[str]:
-    if sum(items) > fits:
-        raise torch.OutOfMemoryError("no room")
-    return [f"#{item}" for item in items]
+class Device:
+    """Room for a number of units of work, less what others hold."""
+
+    def __init__(self, room: int, *, held: int = 0, kept: int = 0) -> None:
+        self.room, self.held, self.kept = room, held, kept
+        self.relieved: list[bool] = []
+        self.sizes: list[int] = []
+
+    def run(self, items: Sequence[int]) -> list[str]:
+        self.sizes.append(len(items))
+        if sum(items) > self.room - self.held - self.kept:
+            raise torch.OutOfMemoryError("no room")
+        return [f"#{item}" for item in items]
+
+    def relieve(self, alone: bool) -> None:
+        self.relieved.append(alone)
+        if alone:
+            self.kept = 0
 
 
 def test_halves_are_tried_until_they_fit() -> None:
-    sizes: list[int] = []
-
-    def run(items: Sequence[int]) -> list[str]:
-        sizes.append(len(items))
-        return answer_in_fifths(items, fits=5)
-
-    answers = run_in_halves([3, 2, 1, 4, 1, 2, 2, 1], run)
-    assert answers == [(n, f"#{n}") for n in (3, 2, 1, 4, 1, 2, 2, 1)]
-    assert sizes == [8, 4, 2, 2, 4, 2, 2]
+    device = Device(5)
+    items = [3, 2, 1, 4, 1, 2, 2, 1]
+    assert run_in_halves(items, device.run, relieve=device.relieve) == [(n, f"#{n}") for n in items]
+    assert device.sizes == [8, 4, 2, 2, 4, 2, 2]
+    assert device.relieved == [False, False, False]
 
 
 def test_what_does_not_fit_alone_is_answered_none() -> None:
-    answers = run_in_halves([1, 9, 2], lambda items: answer_in_fifths(items, fits=5))
+    device = Device(5)
+    answers = run_in_halves([1, 9, 2], device.run, relieve=device.relieve)
     assert answers == [(1, "#1"), (9, None), (2, "#2")]
 
 
+def test_what_is_kept_is_given_up_before_a_request_is() -> None:
+    device = Device(5, kept=3)
+    answers = run_in_halves([4, 5], device.run, relieve=device.relieve)
+    assert answers == [(4, "#4"), (5, "#5")]
+    assert device.relieved == [False, True]  # once gone it is gone
+
+
 def test_one_that_can_be_taken_apart_is() -> None:
+    device = Device(5)
     answers = run_in_halves(
         [1, 8],
-        lambda items: answer_in_fifths(items, fits=5),
-        lambda n: (n // 2, n - n // 2) if n > 1 else (n,),
+        device.run,
+        relieve=device.relieve,
+        halves=lambda n: (n // 2, n - n // 2) if n > 1 else (n,),
     )
     assert answers == [(1, "#1"), (4, "#4"), (4, "#4")]
 
@@ -78,7 +98,7 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory() -> None:
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
     with pytest.raises(RuntimeError, match="shapes"):
-        run_in_halves([1, 2], run)
+        run_in_halves([1, 2], run, relieve=lambda alone: None)
 
 
 def test_a_failed_allocation_on_a_cpu_is_recognised() -> None:

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from pipeline.engines.causal_lm import Prefix
 from pipeline.engines.protocol import PositionRequest, Sample, SampleRequest, SamplingParams
 from pipeline.engines.torch_engine import TorchEngine
 from pipeline.tokens import TokenCodec
@@ -98,6 +100,62 @@ def test_no_more_is_kept_than_the_limit(checkpoints: dict[str, Path]) -> None:
         every(one.position_logprobs(positions, [3]))
     assert every(engine.sample(requests, PARAMS)) == every(unlimited.sample(requests, PARAMS))
     assert engine.usage().sample_tokens == unlimited.usage().sample_tokens + 3 + 24
+
+
+def test_bytes_do_not_depend_on_what_an_engine_did_before(checkpoints: dict[str, Path]) -> None:
+    path = str(checkpoints["gptj"])
+    fresh, used = TorchEngine.load(path), TorchEngine.load(path)
+    every(used.position_logprobs([after_header(12, 3)[0]], [9]))  # knows the header now
+    every(used.window_logprobs(LOSSES, WIDTH))
+    positions, requests = [p for p, _ in TEXTS], [s for _, s in TEXTS]
+    for _ in range(2):
+        p_fresh = every(fresh.position_logprobs(positions, [3]))
+        p_used = every(used.position_logprobs(positions, [3]))
+        assert [a.tobytes() for a in p_fresh] == [a.tobytes() for a in p_used]
+        assert every(fresh.sample(requests, PARAMS)) == every(used.sample(requests, PARAMS))
+
+
+def test_more_beginnings_than_are_kept_change_no_number(
+    engine: TorchEngine, reference: SlowReference
+) -> None:
+    requests = [
+        PositionRequest(prompt_ids=ids(10, seed=s), x_ids=ids(5), header_len=7) for s in range(20)
+    ]
+    for _ in range(2):
+        for request, logprobs_nA in zip(
+            requests, every(engine.position_logprobs(requests, [3])), strict=True
+        ):
+            expected_nA = reference.position_logprobs(request, [3])
+            np.testing.assert_allclose(logprobs_nA, expected_nA, atol=1e-4)
+
+
+def test_a_header_that_is_all_of_the_prompt_leaves_its_last_token(
+    engine: TorchEngine, reference: SlowReference
+) -> None:
+    prompt_ids = ids(6)
+    for header_len in (5, 6, 9):
+        position = PositionRequest(prompt_ids=prompt_ids, x_ids=ids(4), header_len=header_len)
+        [logprobs_nA] = every(engine.position_logprobs([position], [3]))
+        expected_nA = reference.position_logprobs(position, [3])
+        np.testing.assert_allclose(logprobs_nA, expected_nA, atol=1e-4)
+        request = replace(sampling(4, 0, 3), prompt_ids=prompt_ids, header_len=header_len)
+        assert every(engine.sample([request], PARAMS)) == [reference.draw(request, PARAMS)]
+
+
+def test_samples_in_half_precision_go_on_from_the_kept_like_from_the_whole(
+    checkpoints: dict[str, Path],
+) -> None:
+    """Branches and passes round differently, but by no more than bfloat16 does."""
+    lm = TorchEngine.load(str(checkpoints["gptj"]), dtype="bfloat16")._lm
+    whole, [prefix] = ids(31), [ids(31)[:30]]
+    _, kept = lm.hidden_rows([prefix], [np.zeros(0, dtype=np.int64)], keep=True)
+    assert kept is not None
+    with torch.inference_mode():
+        branch = lm.decoder([Prefix(tokens=prefix, kept=kept[0])], [(0, 30)])
+        stepped = lm.head.logits(branch.step(whole[30:].astype(np.int64), np.array([0])))
+        h_RD, _ = lm.hidden_rows([whole], [np.array([30])])
+        expected = lm.head.logits(h_RD)
+    assert float((stepped - expected).abs().max()) < 0.02 * float(expected.abs().max())
 
 
 def test_samples_that_begin_alike_are_one_branch(packed: TorchEngine) -> None:

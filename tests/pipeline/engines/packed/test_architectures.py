@@ -17,9 +17,13 @@ from transformers import (
 from transformers.models.auto import AutoModelForCausalLM
 
 from pipeline.engines.causal_lm import causal_lm
-from pipeline.engines.packed.known import why_not_packed
+from pipeline.engines.packed import architectures
+from pipeline.engines.packed.known import ACTIVATIONS, ARCHITECTURES, why_not_packed
 from pipeline.engines.packed.lm import PackedLM
 from pipeline.engines.plain_lm import PlainLM
+from pipeline.engines.protocol import PositionRequest, SampleRequest, SamplingParams
+from pipeline.engines.torch_engine import TorchEngine
+from tests.pipeline.slow_reference import SlowReference
 
 CONTEXT = 80
 SMALL: dict[str, Any] = {
@@ -59,6 +63,8 @@ PACKED: dict[str, PreTrainedConfig] = {
         ),
     ),
     "mistral": MistralConfig(**LLAMA, sliding_window=None),
+    "mistral, window as long as the context": MistralConfig(**LLAMA, sliding_window=CONTEXT),
+    "llama, one key head": LlamaConfig(**(LLAMA | {"num_key_value_heads": 1})),
     "qwen2": Qwen2Config(**LLAMA),
 }  # fmt: skip
 PLAIN: dict[str, tuple[PreTrainedConfig, str]] = {
@@ -106,6 +112,32 @@ def largest_difference(config: PreTrainedConfig, expected: type) -> float:
 def test_a_packed_model_gives_the_logits_of_its_own_forward(variant: str) -> None:
     assert why_not_packed(PACKED[variant]) is None
     assert largest_difference(PACKED[variant], PackedLM) < 2e-4
+
+
+@pytest.mark.parametrize("variant", [*PACKED, *PLAIN])
+def test_branches_after_a_shared_beginning_equal_plain_forwards(variant: str) -> None:
+    model = random_model(PACKED[variant] if variant in PACKED else PLAIN[variant][0])
+    engine = TorchEngine(
+        model, bos_id=0, eos_id=0, token_bytes=lambda ids: [b"" for _ in ids], weights_id="random"
+    )
+    reference = SlowReference(model, bos_id=0, eos_id=0)
+    draw = np.random.default_rng(1).integers
+    prompt_ids, x_ids = draw(1, 90, 25, dtype=np.int32), draw(1, 90, 20, dtype=np.int32)
+    position = PositionRequest(prompt_ids=prompt_ids, x_ids=x_ids, header_len=21)
+    sample = SampleRequest(
+        prompt_ids=prompt_ids, x_ids=x_ids, positions=np.array([0, 6, 19], dtype=np.int32),
+        open_ids=(7,), seeds_Km=draw(0, 2**63, (3, 3)).astype(np.uint64), header_len=21,
+    )  # fmt: skip
+    [p_nA] = engine.position_logprobs([position], [7, 8])
+    assert p_nA is not None
+    np.testing.assert_allclose(p_nA, reference.position_logprobs(position, [7, 8]), atol=2e-4)
+    params = SamplingParams(stop_ids=frozenset({3, 4, 5}), max_new_tokens=10)
+    assert engine.sample([sample], params) == [reference.draw(sample, params)]
+
+
+def test_what_is_known_beforehand_is_what_can_be_read() -> None:
+    assert set(ARCHITECTURES) == set(architectures.READERS)
+    assert set(ACTIVATIONS) == set(architectures.FUNCTIONS)
 
 
 @pytest.mark.parametrize("variant", PLAIN)
