@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.bench.measuring import Seconds
+from pipeline.bench.measuring import Seconds, timed
 from pipeline.bench.metered import MeteredEngine
 from pipeline.bench.shapes import DEMO_MODEL, PACKAGE
 from pipeline.bench.work import Work
@@ -34,11 +34,16 @@ _DOCUMENTS = PACKAGE / "demo" / "documents.parquet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedWork:
-    """Work and seconds of a path over some documents, by kind."""
+    """Work and seconds of a path over some documents.
+
+    `seconds` are those inside the model, by kind; `all_seconds` those from tokens to losses,
+    prompts, parsing and the calculator included.
+    """
 
     documents: int
     work: dict[str, Work]
     seconds: dict[str, Seconds]
+    all_seconds: Seconds
     positions: int  # that were selected
     calls: int  # that were scored
 
@@ -98,13 +103,14 @@ def fast_work(
 ) -> CountedWork:
     """The pipeline's own stages over the unit."""
     engine.reset()
-    unit = sample_calls(unit, method, codec, engine)
-    results = {
-        tool: dict(zip(asked, Calculator().run(asked), strict=True))
-        for tool, asked in distinct_requests(unit).items()
-    }
-    unit = record_results(unit, results, codec, max_result_tokens=method.max_result_tokens)
-    unit = score_calls(unit, method, codec, engine)
+    with timed(engine.info.device) as all_seconds:
+        unit = sample_calls(unit, method, codec, engine)
+        results = {
+            tool: dict(zip(asked, Calculator().run(asked), strict=True))
+            for tool, asked in distinct_requests(unit).items()
+        }
+        unit = record_results(unit, results, codec, max_result_tokens=method.max_result_tokens)
+        unit = score_calls(unit, method, codec, engine)
     scored = sum(
         call["loss_plus"] is not None for calls in unit["calls"].to_pylist() for call in calls
     )
@@ -112,6 +118,7 @@ def fast_work(
         documents=unit.num_rows,
         work=engine.work,
         seconds=engine.seconds,
+        all_seconds=all_seconds,
         positions=sum(map(len, unit["positions"].to_pylist())),
         calls=scored,
     )

@@ -74,20 +74,34 @@ class DecodeBandwidth:
 def decode_bandwidth(
     engine: MeteredEngine, cost: ModelCost, documents: Sequence[Document], *, new_tokens: int
 ) -> DecodeBandwidth:
-    """Bytes that a step cannot but read, over its seconds, over the bandwidth of a large copy.
-
-    A step reads the weights of body and head once, the prefix of every document once, and every
-    sample's own keys and values. If the engine decodes the documents in several groups it reads
-    the weights more often than counted here, and the true share is higher.
-    """
+    """Bytes that decoding cannot but read, over its seconds, over the bandwidth of a large copy."""
     device = engine.info.device
     bandwidth = copy_bandwidth(num_bytes=_COPY_BYTES, device=device)
     fast.positions(engine, documents)  # whose keys and values S goes on from
     with timed(device) as seconds:
         fast.samples(engine, documents, new_tokens=new_tokens)
-    prefix_tokens = sum(1 + len(d.prompt_ids) + int(d.positions.max()) for d in documents)
-    num_samples = sum(d.seeds_Km.size for d in documents)
-    own_tokens = num_samples * new_tokens * (new_tokens + 1) / 2
-    weights = new_tokens * (cost.body_bytes + cost.head_bytes)
-    read = weights + cost.kv_bytes_per_token * (new_tokens * prefix_tokens + own_tokens)
+    read = decode_bytes(cost, documents, new_tokens=new_tokens)
     return DecodeBandwidth(share=read / seconds.wall_s / bandwidth, copy_bytes_per_s=bandwidth)
+
+
+def decode_bytes(cost: ModelCost, documents: Sequence[Document], *, new_tokens: int) -> int:
+    """Bytes that S must read once P has left its keys and values, all documents side by side.
+
+    Each of `new_tokens` steps reads the weights of body and head once, the keys and values of a
+    header (and the begin-of-text token) once for all documents that share it, those of the rest of
+    every document's prefix up to its last position once, and those of every sample's own tokens.
+    The first step, which feeds the token that opens a call, is one for all samples of a position;
+    then samples are taken to part at once, as those of random weights do.
+
+    An engine that decodes in several groups reads weights and header more often than this, so the
+    share it reaches is understated.
+    """
+    headers = {d.prompt_ids[: d.header_len].tobytes(): d.header_len for d in documents}
+    own_prefixes = (len(d.prompt_ids) - d.header_len + int(d.positions.max()) for d in documents)
+    prefix_tokens = sum(1 + length for length in headers.values()) + sum(own_prefixes)
+    num_positions = sum(len(d.positions) for d in documents)
+    num_samples = sum(d.seeds_Km.size for d in documents)
+    own_tokens = num_positions + num_samples * sum(range(2, new_tokens + 1))
+    weights = cost.body_bytes + cost.head_bytes
+    in_cache = new_tokens * prefix_tokens + own_tokens
+    return new_tokens * weights + cost.kv_bytes_per_token * in_cache

@@ -46,10 +46,12 @@ def _wait(device: str) -> None:
 
 
 def memory_peak(device: str, run: Callable[[], object]) -> int:
-    """Bytes `run` took at most beyond what was taken before it.
+    """Bytes `run` took at most beyond what was taken when it began.
 
-    On a CPU of the resident memory; where the system does not let a process reset its peak, the
-    rise of the peak since the process began, which may be less.
+    What was taken are the weights and whatever earlier work left: on a GPU what torch has
+    allocated, on a CPU the resident memory of the process, with memory that was freed and not
+    given back to the system. Where the system does not let a process reset its peak, the rise of
+    the peak since the process began, which may be less.
     """
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()

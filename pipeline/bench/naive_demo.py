@@ -1,6 +1,7 @@
 """The baseline over the documents of demo_work.py: it scores the calls it samples itself."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
@@ -22,35 +23,49 @@ def naive_work(
     baseline: NaiveBaseline, method: Method, codec: TokenCodec, unit: pa.Table, *, device: str
 ) -> CountedWork:
     """The baseline over the same unit."""
-    work = {kind: Work() for kind in KINDS}
-    seconds = {kind: Seconds() for kind in KINDS}
+    meter = _Meter(baseline, device)
     positions = calls = 0
-    for row in unit.to_pylist():
-        annotation = _NaiveAnnotation(baseline, method, codec, row["text"])
-        for kind, step in (
-            ("position", annotation.find_positions),
-            ("sample", annotation.draw),
-            ("loss", annotation.score),
-        ):
-            baseline.work = Work()
-            with timed(device) as spent:
-                step()
-            work[kind] += baseline.work
-            seconds[kind] += spent
-        positions += annotation.num_positions
-        calls += annotation.num_scored
+    with timed(device) as all_seconds:
+        for text in unit["text"].to_pylist():
+            annotation = _NaiveAnnotation(meter, method, codec, text)
+            annotation.find_positions()
+            annotation.draw()
+            annotation.score()
+            positions += annotation.num_positions
+            calls += annotation.num_scored
     return CountedWork(
-        documents=unit.num_rows, work=work, seconds=seconds, positions=positions, calls=calls
+        documents=unit.num_rows,
+        work=meter.work,
+        seconds=meter.seconds,
+        all_seconds=all_seconds,
+        positions=positions,
+        calls=calls,
     )
+
+
+class _Meter:
+    """The baseline, with its work and its seconds by kind."""
+
+    def __init__(self, baseline: NaiveBaseline, device: str) -> None:
+        self._baseline, self._device = baseline, device
+        self.work = {kind: Work() for kind in KINDS}
+        self.seconds = {kind: Seconds() for kind in KINDS}
+
+    @contextmanager
+    def running(self, kind: str) -> Iterator[NaiveBaseline]:
+        """The baseline, for one call of this kind."""
+        self._baseline.work = Work()
+        with timed(self._device) as spent:
+            yield self._baseline
+        self.work[kind] += self._baseline.work
+        self.seconds[kind] += spent
 
 
 class _NaiveAnnotation:
     """One document through the baseline, step by step."""
 
-    def __init__(
-        self, baseline: NaiveBaseline, method: Method, codec: TokenCodec, text: str
-    ) -> None:
-        self._baseline, self._method, self._codec = baseline, method, codec
+    def __init__(self, meter: _Meter, method: Method, codec: TokenCodec, text: str) -> None:
+        self._meter, self._method, self._codec = meter, method, codec
         self._tool = method[TOOL]
         self._prompt_ids = codec.prompt_ids(render(self._tool.template, text))
         self._x_ids = codec.canonical(text)
@@ -64,7 +79,8 @@ class _NaiveAnnotation:
 
     def find_positions(self) -> None:
         [open_id] = self._codec.open_ids
-        p_n = self._baseline.positions(self._prompt_ids, self._x_ids, open_id)
+        with self._meter.running("position") as baseline:
+            p_n = baseline.positions(self._prompt_ids, self._x_ids, open_id)
         legal_n = self._codec.legal_positions(self._x_ids)
         self._positions = select_positions(
             p_n, legal_n, tau_s=self._tool.tau_s, k=self._tool.k
@@ -72,20 +88,19 @@ class _NaiveAnnotation:
 
     def draw(self) -> None:
         for i in self._positions:
-            prefix = [*self._prompt_ids, *self._x_ids[:i], *self._codec.open_ids]
-            self._drawn.append(
-                self._baseline.samples(
-                    np.array(prefix, dtype=np.int32),
-                    m=self._tool.m,
-                    max_new_tokens=self._method.sampling.max_new_tokens,
-                )
-            )
+            parts = self._prompt_ids, self._x_ids[:i], self._codec.open_ids
+            prefix_ids = np.concatenate(parts).astype(np.int32)
+            new_tokens = self._method.sampling.max_new_tokens
+            with self._meter.running("sample") as baseline:
+                drawn = baseline.samples(prefix_ids, m=self._tool.m, max_new_tokens=new_tokens)
+            self._drawn.append(drawn)
 
     def score(self) -> None:
         for i, samples in zip(self._positions, self._drawn, strict=True):
             candidates = [pair for tokens in samples for pair in self._candidate(tokens)]
             if candidates:
-                self._baseline.losses(self._x_ids, i, candidates)
+                with self._meter.running("loss") as baseline:
+                    baseline.losses(self._x_ids, i, candidates)
                 self.num_scored += len(candidates)
 
     def _candidate(self, tokens: list[int]) -> Iterator[PrefixPair]:

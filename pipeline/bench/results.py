@@ -32,7 +32,10 @@ class Setting:
 
 @dataclass(slots=True, kw_only=True)
 class WorkResult:
-    """Counted on the demo model; nothing here depends on the machine but the seconds."""
+    """Counted on the demo model; nothing here depends on the machine but the speedups.
+
+    Those by kind are of CPU seconds inside the model, the total of all from tokens to losses.
+    """
 
     work_documents: int
     work_document_tokens: int

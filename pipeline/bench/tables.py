@@ -70,26 +70,25 @@ def _work_table(work: WorkResult) -> Table:
         _number(work.naive_flops_per_document, 1e6),
         _times(work.demo_speedup_total),
     )
-    table.caption = f"aims: {MAX_BODY_TOKENS:,} body tokens, {MAX_HEAD_ROWS} head rows"
+    table.caption = (
+        f"aims: {MAX_BODY_TOKENS:,} body tokens, {MAX_HEAD_ROWS} head rows; CPU time of P, S and L "
+        "inside the model, of all with what is around it"
+    )
     return table
 
 
 def _speed_table(speed: SpeedResult, setting: Setting) -> Table:
-    on_cpu = setting.device == "cpu"
-    fast = speed.cpu_s_per_document_by_kind if on_cpu else speed.wall_s_per_document_by_kind
-    naive = (
-        speed.naive_cpu_s_per_document_by_kind
-        if on_cpu
-        else speed.naive_wall_s_per_document_by_kind
-    )
-    with_prefill = (
-        speed.sample_with_prefill_cpu_s_per_document
-        if on_cpu
-        else speed.sample_with_prefill_wall_s_per_document
-    )
+    if setting.device == "cpu":
+        unit = "CPU seconds"
+        fast, naive = speed.cpu_s_per_document_by_kind, speed.naive_cpu_s_per_document_by_kind
+        with_prefill = speed.sample_with_prefill_cpu_s_per_document
+    else:
+        unit = "seconds"
+        fast, naive = speed.wall_s_per_document_by_kind, speed.naive_wall_s_per_document_by_kind
+        with_prefill = speed.sample_with_prefill_wall_s_per_document
     table = _table(
-        f"{'CPU seconds' if on_cpu else 'seconds'} a document ({speed.documents_timed} documents, "
-        f"{speed.naive_documents_timed} with the baseline)",
+        f"{unit} a document ({speed.documents_timed} documents, {speed.naive_documents_timed} "
+        "with the baseline)",
         "", "fast path", "baseline", "times faster",
     )  # fmt: skip
     ratio = {
@@ -113,13 +112,18 @@ def _speed_table(speed: SpeedResult, setting: Setting) -> Table:
         _seconds(sum(naive.values()) if naive else None),
         _times(speed.speedup_total),
     )
-    if speed.max_abs_dloss_nats is not None:
-        same = "identical" if speed.greedy_samples_identical else "not identical"
-        table.caption = (
-            f"largest differences: {speed.max_abs_dp:.1e} in p, {speed.max_abs_dloss_nats:.1e} "
-            f"nats in L; greedy samples {same}"
-        )
+    table.caption = _agreement(speed)
     return table
+
+
+def _agreement(speed: SpeedResult) -> str | None:
+    if speed.max_abs_dloss_nats is None:
+        return None
+    same = "identical" if speed.greedy_samples_identical else "not identical"
+    return (
+        f"largest differences: {speed.max_abs_dp:.1e} in p, {speed.max_abs_dloss_nats:.1e} "
+        f"nats in L; greedy samples {same}"
+    )
 
 
 def _limit_table(limit: LimitResult, speed: SpeedResult) -> Table:
@@ -133,8 +137,8 @@ def _limit_table(limit: LimitResult, speed: SpeedResult) -> Table:
             _number(limit.copy_bandwidth_bytes_per_s, 1e9),
             f"{limit.decode_bandwidth_share:.0%}",
         )
-    table.add_row("memory peak, MB", _number(speed.memory_peak_bytes, 1e6), "")
-    table.add_row("memory peak, baseline, MB", _number(speed.naive_memory_peak_bytes, 1e6), "")
+    table.add_row("memory it takes, MB", _number(speed.memory_peak_bytes, 1e6), "")
+    table.add_row("memory of the baseline, MB", _number(speed.naive_memory_peak_bytes, 1e6), "")
     return table
 
 

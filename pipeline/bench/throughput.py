@@ -33,7 +33,7 @@ class Agreement:
 
 @dataclass(slots=True, kw_only=True)
 class Throughput:
-    """Seconds a document takes, by kind, and bytes taken at most beyond the weights."""
+    """Seconds a document takes, by kind, and bytes as in measuring.memory_peak."""
 
     documents: int
     naive_documents: int
@@ -88,32 +88,52 @@ def measure(
     new_tokens: int,
     told: Callable[[str], None],
 ) -> Throughput:
-    """The fast path over all documents before every document of the baseline, so that whatever
-    else the machine does slows both down."""
+    """The fast path over all documents before and after every document of the baseline, so that
+    whatever else the machine does slows both down."""
     device = engine.info.device
-    with timed(device) as cold:
-        fast.samples(engine, documents, new_tokens=new_tokens)
-    engine.reset()
-    fast_memory = memory_peak(device, lambda: run_fast(engine, documents, new_tokens=new_tokens))
-    rounds, naive, naive_memory = 1, _nothing(), 0
-    for document in documents[:naive_documents] if baseline is not None else ():
+    spent = _FastSpent()
+    fast_memory = memory_peak(device, lambda: spent.add_round(engine, documents, new_tokens))
+    naive, naive_memory = _nothing(), 0
+    for number, document in enumerate(documents[:naive_documents], start=1):
         assert baseline is not None
-        told(f"baseline, document {rounds} of {naive_documents}")
+        told(f"baseline, document {number} of {naive_documents}")
         run = _naive_run(baseline, document, new_tokens=new_tokens, device=device, spent=naive)
         naive_memory = max(naive_memory, memory_peak(device, run))
-        run_fast(engine, documents, new_tokens=new_tokens)
-        rounds += 1
+        spent.add_round(engine, documents, new_tokens)
+    runs = spent.rounds * len(documents)
     result = Throughput(
         documents=len(documents),
         naive_documents=naive_documents,
-        fast={kind: _over(engine.seconds[kind], rounds * len(documents)) for kind in KINDS},
+        fast={kind: _over(spent.by_kind[kind], runs) for kind in KINDS},
         fast_memory_bytes=fast_memory,
-        sample_with_prefill=_over(cold, len(documents)),
+        sample_with_prefill=_over(spent.sample_with_prefill, runs),
     )
     if baseline is not None:
         result.naive = {kind: _over(naive[kind], naive_documents) for kind in KINDS}
         result.naive_memory_bytes = naive_memory
     return result
+
+
+class _FastSpent:
+    """Seconds of the fast path, summed over rounds."""
+
+    def __init__(self) -> None:
+        self.rounds = 0
+        self.by_kind = _nothing()
+        self.sample_with_prefill = Seconds()
+
+    def add_round(
+        self, engine: MeteredEngine, documents: Sequence[Document], new_tokens: int
+    ) -> None:
+        """The whole annotation, then S again: what P had kept for it is gone by then."""
+        engine.reset()
+        run_fast(engine, documents, new_tokens=new_tokens)
+        for kind in KINDS:
+            self.by_kind[kind] += engine.seconds[kind]
+        engine.reset()
+        fast.samples(engine, documents, new_tokens=new_tokens)
+        self.sample_with_prefill += engine.seconds["sample"]
+        self.rounds += 1
 
 
 def run_fast(engine: MeteredEngine, documents: Sequence[Document], *, new_tokens: int) -> None:

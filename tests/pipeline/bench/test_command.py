@@ -37,7 +37,8 @@ def test_a_quick_run_writes_every_figure_to_the_json_file(tmp_path: Path) -> Non
         "matmul_peak_flops_per_s",
     ):  # fmt: skip
         assert math.isfinite(found[name]) and found[name] > 0, name
-    assert found["memory_peak_bytes"] >= 0
+    # What a run of so small a model takes, not what the process holds (test_measuring.py).
+    assert 0 <= found["memory_peak_bytes"] < 100e6
     assert found["decode_bandwidth_share"] is None  # there is none on a CPU
     assert set(found["head_rows_per_document_by_kind"]) == {"position", "sample", "loss"}
     assert [point["document_tokens"] for point in found["length_curve"]] == [32, 64]

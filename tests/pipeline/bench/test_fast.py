@@ -10,7 +10,7 @@ from pipeline.bench.metered import MeteredEngine
 from pipeline.bench.naive import NaiveBaseline
 from pipeline.bench.shapes import DEMO_MODEL, make_model, parse_shape
 from pipeline.bench.tables import MAX_BODY_TOKENS, MAX_HEAD_ROWS
-from pipeline.bench.throughput import agreement
+from pipeline.bench.throughput import agreement, run_fast
 from pipeline.bench.workload import Document, Sizes, make_documents
 from pipeline.engines.torch_engine import TorchEngine
 from pipeline.tokens import TokenCodec
@@ -62,6 +62,18 @@ def test_s_goes_on_from_p_and_runs_equal_samples_once(engine: MeteredEngine) -> 
     assert engine.work["sample"].tokens == engine.work["sample"].rows == 2 * 2 * 3
 
 
+def test_s_computes_the_prefixes_again_once_it_has_gone_on_from_them(
+    engine: MeteredEngine,
+) -> None:
+    made = documents(2)
+    run_fast(engine, made, new_tokens=3)
+    engine.reset()
+    fast.samples(engine, made, new_tokens=3, greedy=True)
+    # After the header, which stays: x and the separator of the prompt, x up to the last position.
+    prefixes = sum(8 + 4 + int(document.positions.max()) for document in made)
+    assert engine.work["sample"].tokens == prefixes + 2 * 2 * 3
+
+
 def test_l_runs_equal_calls_once_and_cuts_the_document_after_the_window(
     engine: MeteredEngine,
 ) -> None:
@@ -101,3 +113,4 @@ def test_the_work_on_the_demo_stays_below_its_aims() -> None:
     assert counted.total().tokens / 4 <= MAX_BODY_TOKENS
     assert counted.total().rows / 4 <= MAX_HEAD_ROWS
     assert counted.calls >= 4  # otherwise little work would mean little
+    assert 0 < sum(spent.cpu_s for spent in counted.seconds.values()) < counted.all_seconds.cpu_s

@@ -1,99 +1,56 @@
 """The witness that the fast path changes nothing: the same calls and C* as a naive engine's."""
 
-import asyncio
+from contextlib import chdir
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from pipeline.build.dataset import build
 from pipeline.config import RunConfig
 from pipeline.engines.load import load_engine
 from pipeline.engines.protocol import LMEngine
-from pipeline.execution import distinct_requests, record_results
-from pipeline.method import resolve_method
-from pipeline.pools import access_to
-from pipeline.prepare import prepare
-from pipeline.reading import read_rows
-from pipeline.sampling import sample_calls
-from pipeline.schemas import SCORED
-from pipeline.scoring import score_calls
-from pipeline.stages.tool_access import ToolClient
-from pipeline.tokens import TokenCodec
-from tests.pipeline.demo_runs import DEMO, ROOT
+from tests.pipeline.bench.in_process import annotated, built, clients_of, demo_config, kept_calls
+from tests.pipeline.demo_runs import ROOT
 from tests.pipeline.naive_engine import NaiveEngine
 
+# A fifth of the demo with two of its tools: what they show, the rest only shows longer.
 NUM_DOCUMENTS = 48
-MODEL = str(DEMO / "model")
+TOOLS = ("Calculator", "Calendar")
 IDENTITY = ("doc_id", "tool", "position", "byte_offset", "input", "samples", "result")
 NUMBERS = ("p_api", "loss_empty", "loss_call", "loss_plus", "gain")
 
 
-def config(*, exact_reductions: bool) -> RunConfig:
-    prompts = ROOT / "pipeline" / "configs" / "demo_prompts"
-    return RunConfig.model_validate(
-        {
-            "run": "unused",
-            "input": str(DEMO / "documents.parquet"),
-            "model": {"path": MODEL},
-            "engine": {"token_budget": 1024},
-            "tools": {
-                "Calculator": {"prompt": str(prompts / "Calculator.txt"), "k": 5, "m": 5},
-                "Calendar": {"prompt": str(prompts / "Calendar.txt"), "tau_f": 0.5},
-            },
-            "sampling": {"max_new_tokens": 28},
-            "exact_reductions": exact_reductions,
-        }
-    )
+@pytest.fixture(scope="module")
+def config() -> RunConfig:
+    with chdir(ROOT):
+        return demo_config(*TOOLS)
 
 
-def annotated(settings: RunConfig, engine: LMEngine) -> pa.Table:
-    """The first demo documents with their scored calls."""
-    codec = TokenCodec.load(MODEL)
-    method = resolve_method(settings, codec, context=engine.info.max_len)
-    documents = read_rows(settings.input[0], 0, NUM_DOCUMENTS)
-    unit = sample_calls(prepare(documents, "u", method, codec), method, codec, engine)
-    results = {
-        name: dict(zip(asked, asyncio.run(_client(name, settings).ask(asked)), strict=True))
-        for name, asked in distinct_requests(unit).items()
-    }
-    unit = record_results(unit, results, codec, max_result_tokens=method.max_result_tokens)
-    return score_calls(unit, method, codec, engine)
-
-
-def _client(name: str, settings: RunConfig) -> ToolClient:
-    return ToolClient(access_to(name, settings))
-
-
-def kept_calls(unit: pa.Table, settings: RunConfig) -> list[dict[str, Any]]:
-    return [
-        {"doc_id": row["doc_id"], **call}
-        for row in unit.to_pylist()
-        for call in row["calls"]
-        if call["gain"] is not None and call["gain"] >= settings.tools[call["tool"]].tau_f
-    ]
+def run(config: RunConfig, engine: LMEngine) -> pa.Table:
+    with chdir(ROOT):
+        return annotated(config, engine, clients_of(config), NUM_DOCUMENTS)
 
 
 @pytest.fixture(scope="module")
-def fast() -> pa.Table:
-    settings = config(exact_reductions=True)
-    return annotated(settings, load_engine(settings.model, settings.engine))
+def fast(config: RunConfig) -> pa.Table:
+    assert config.exact_reductions
+    return run(config, load_engine(config.model, config.pool_of("sample").engine))
 
 
 @pytest.fixture(scope="module")
-def naive() -> pa.Table:
-    return annotated(config(exact_reductions=False), NaiveEngine(MODEL))
+def naive(config: RunConfig) -> pa.Table:
+    without = config.model_copy(update={"exact_reductions": False})
+    return run(without, NaiveEngine(config.model.path))
 
 
-def test_the_kept_calls_are_the_same_to_the_letter(fast: pa.Table, naive: pa.Table) -> None:
-    settings = config(exact_reductions=True)
-    ours, theirs = kept_calls(fast, settings), kept_calls(naive, settings)
+def test_the_kept_calls_are_the_same_to_the_letter(
+    config: RunConfig, fast: pa.Table, naive: pa.Table
+) -> None:
+    ours, theirs = kept_calls(fast, config), kept_calls(naive, config)
     assert [[c[name] for name in IDENTITY] for c in ours] == [
         [c[name] for name in IDENTITY] for c in theirs
     ]
-    assert {c["tool"] for c in ours} == {"Calculator", "Calendar"} and len(ours) >= 15
+    assert {c["tool"] for c in ours} == set(TOOLS) and len(ours) >= 15
     for call, expected in zip(ours, theirs, strict=True):
         for name in NUMBERS:
             assert call[name] == pytest.approx(expected[name], abs=1e-4, rel=0)
@@ -122,16 +79,10 @@ def test_the_reductions_had_something_to_skip(fast: pa.Table, naive: pa.Table) -
 
 
 def test_the_dataset_built_from_both_has_the_same_text(
-    fast: pa.Table, naive: pa.Table, tmp_path: Path
+    config: RunConfig, fast: pa.Table, naive: pa.Table, tmp_path: Path
 ) -> None:
-    texts = []
-    for name, unit in (("fast", fast), ("naive", naive)):
-        path = tmp_path / f"{name}.parquet"
-        pq.write_table(unit.select(SCORED.names), path)
-        settings = config(exact_reductions=True)
-        build([path], settings, TokenCodec.load(MODEL), tmp_path / name)
-        shards = sorted((tmp_path / name / "dataset").glob("*.parquet"))
-        columns = ["doc_id", "text", "input_ids"]
-        texts.append(pa.concat_tables([pq.read_table(s, columns=columns) for s in shards]))
-    assert texts[0].num_rows >= 10
-    assert texts[0].equals(texts[1])
+    with chdir(ROOT):
+        ours = built(fast, config, tmp_path / "fast")
+        theirs = built(naive, config, tmp_path / "naive")
+    assert ours.num_rows >= 10
+    assert ours.equals(theirs)
