@@ -5,15 +5,15 @@ Shape suffixes: n tokens of the document, A token ids asked for.
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.engines.protocol import Sample, SampleRequest, SamplingParams
-from pipeline.engines.vllm_capabilities import TOP, PositionMethod
-from pipeline.engines.vllm_core import VLLMCore
+from pipeline.engines.vllm_capabilities import TOP, Capabilities, PositionMethod
 from tools.base import ContractError
 
 Answer = TypeVar("Answer")
@@ -21,6 +21,20 @@ Answer = TypeVar("Answer")
 # What scores a prompt draws a token as well: the likeliest, which nobody looks at.
 _SCORE = {"max_tokens": 1, "temperature": 0.0}
 _SEED_BITS = (1 << 63) - 1  # vLLM's seeds are signed
+
+
+class Core(Protocol):
+    """What is asked: VLLMCore."""
+
+    capabilities: Capabilities
+
+    def in_flight(self, tokens: int) -> AbstractAsyncContextManager[None]:
+        """An async context that waits until there is room for `tokens` more."""
+        ...
+
+    async def generate(self, prompt: Sequence[int], **params: Any) -> Any:
+        """vLLM's RequestOutput for a prompt of token ids."""
+        ...
 
 
 @dataclass(slots=True)
@@ -51,7 +65,7 @@ async def together(coroutines: Iterable[Coroutine[Any, Any, Answer]]) -> list[An
 
 
 async def position_logprobs(
-    core: VLLMCore,
+    core: Core,
     before: Sequence[int],
     x_ids: Sequence[int],
     token_ids: Sequence[int],
@@ -77,7 +91,7 @@ async def position_logprobs(
 
 
 async def token_logprobs(
-    core: VLLMCore, before: Sequence[int], x_ids: Sequence[int], first: int, tally: Tally
+    core: Core, before: Sequence[int], x_ids: Sequence[int], first: int, tally: Tally
 ) -> NDArray[np.float32]:
     """[len(x_ids) - first]: log p(x[j] | before, x[:j]) for j from `first` on."""
     prompt = [*before, *x_ids]
@@ -92,7 +106,7 @@ async def token_logprobs(
 
 
 async def samples(
-    core: VLLMCore,
+    core: Core,
     request: SampleRequest,
     params: SamplingParams,
     *,
@@ -100,43 +114,52 @@ async def samples(
     eos_id: int | None,
     tally: Tally,
 ) -> list[list[Sample]]:
-    """K lists of m samples.
+    """K lists of m samples."""
+    before = [bos_id, *request.prompt_ids.tolist()]
+    x_ids = request.x_ids.tolist()
+    drawing = _drawing(params, eos_id)
+    greedy = params.temperature == 0.0
+
+    async def draw(position: int, seed: int) -> Sample:
+        prompt = [*before, *x_ids[:position], *request.open_ids]
+        seeded = {} if greedy else {"seed": seed & _SEED_BITS}
+        output = await core.generate(prompt, **drawing, **seeded)
+        token_ids = tuple(output.outputs[0].token_ids)
+        tally.add(output, rows=len(token_ids))
+        return Sample(token_ids, ended=token_ids[-1] in params.stop_ids)
+
+    num_positions, num_samples = request.seeds_Km.shape if request.positions.size else (0, 0)
+    drawn_each = min(num_samples, 1) if greedy else num_samples  # one greedy sample is all
+    wanted = [
+        (int(position), int(seed))
+        for position, seeds_m in zip(request.positions, request.seeds_Km, strict=True)
+        for seed in seeds_m[:drawn_each]
+    ]
+    own_tokens = len(wanted) * (len(request.open_ids) + params.max_new_tokens)
+    async with core.in_flight(len(before) + len(x_ids) + own_tokens):
+        drawn = await together(draw(position, seed) for position, seed in wanted)
+    copies = num_samples // max(drawn_each, 1)
+    return [drawn[k * drawn_each : (k + 1) * drawn_each] * copies for k in range(num_positions)]
+
+
+def _drawing(params: SamplingParams, eos_id: int | None) -> dict[str, Any]:
+    """What vLLM is told about all samples.
 
     A sample ends by token, not by vLLM's `stop="]"`: the tokens with "]" in them are the same
     set (no other byte of UTF-8 is that of "]"), and the engine's core knows them without a
     tokenizer, a text, or a token drawn too many.
     """
-    stop = {"stop_token_ids": sorted(params.stop_ids | ({eos_id} if eos_id is not None else set()))}
-    before = [bos_id, *request.prompt_ids.tolist()]
-    x_ids = request.x_ids.tolist()
-    greedy = params.temperature == 0.0
-    num_samples = request.seeds_Km.shape[1] if request.positions.size else 0
-
-    async def draw(position: int, seed: int) -> Sample:
-        prompt = [*before, *x_ids[:position], *request.open_ids]
-        drawing = {"temperature": 0.0} if greedy else {
-            "temperature": params.temperature, "top_p": params.top_p, "seed": seed & _SEED_BITS,
-        }  # fmt: skip
-        output = await core.generate(prompt, max_tokens=params.max_new_tokens, **drawing, **stop)
-        token_ids = tuple(output.outputs[0].token_ids)
-        tally.add(output, rows=len(token_ids))
-        return Sample(token_ids, ended=token_ids[-1] in params.stop_ids)
-
-    wanted = [
-        (int(position), int(seed))
-        for position, seeds_m in zip(request.positions, request.seeds_Km, strict=True)
-        for seed in (seeds_m[:1] if greedy else seeds_m)
-    ]
-    own_tokens = len(wanted) * (len(request.open_ids) + params.max_new_tokens)
-    async with core.in_flight(len(before) + len(x_ids) + own_tokens):
-        drawn = await together(draw(position, seed) for position, seed in wanted)
-    if greedy:  # one speaks for all
-        return [[sample] * num_samples for sample in drawn[: len(request.positions)]]
-    return [drawn[k * num_samples : (k + 1) * num_samples] for k in range(len(request.positions))]
+    stop_ids = params.stop_ids if eos_id is None else params.stop_ids | {eos_id}
+    drawing = {
+        "max_tokens": params.max_new_tokens,
+        "temperature": params.temperature,
+        "stop_token_ids": sorted(stop_ids),
+    }
+    return drawing if params.temperature == 0.0 else drawing | {"top_p": params.top_p}
 
 
 async def _prompt_id_logprobs(
-    core: VLLMCore, prompt: Sequence[int], ids_nA: NDArray[np.int32], tally: Tally
+    core: Core, prompt: Sequence[int], ids_nA: NDArray[np.int32], tally: Tally
 ) -> NDArray[np.float32]:
     """[n, A]: log-probabilities of `ids_nA` in the places of the last n tokens of `prompt`.
 
@@ -154,17 +177,20 @@ async def _prompt_id_logprobs(
         found = output.prompt_token_id_logprobs
         tally.add(output, rows=1 + (0 if found is None else len(found)))
         if found is not None:
-            return np.asarray(found, dtype=np.float32)
-    raise ContractError(
-        stage="vllm",
-        doc_id=f"of {len(prompt)} tokens",
-        got="no log-probabilities of its tokens",
-        expected=f"{len(ids_nA)} rows of them",
-    )
+            break
+    logprobs_nA = np.asarray([] if found is None else found, dtype=np.float32)
+    if logprobs_nA.shape != ids_nA.shape:
+        raise ContractError(
+            stage="vllm",
+            doc_id=f"of {len(prompt)} tokens",
+            got="no log-probabilities" if found is None else f"{logprobs_nA.shape} of them",
+            expected=f"{ids_nA.shape} log-probabilities",
+        )
+    return logprobs_nA
 
 
 async def _among_the_likeliest(
-    core: VLLMCore, prompt: Sequence[int], n: int, token_ids: Sequence[int], tally: Tally
+    core: Core, prompt: Sequence[int], n: int, token_ids: Sequence[int], tally: Tally
 ) -> NDArray[np.float32]:
     output = await core.generate(prompt, prompt_logprobs=TOP, flat_logprobs=True, **_SCORE)
     tally.add(output, rows=len(prompt))
@@ -178,7 +204,7 @@ async def _among_the_likeliest(
 
 
 async def _next_logprobs(
-    core: VLLMCore, prompt: Sequence[int], token_ids: Sequence[int], tally: Tally
+    core: Core, prompt: Sequence[int], token_ids: Sequence[int], tally: Tally
 ) -> list[float]:
     output = await core.generate(
         prompt, logprob_token_ids=list(token_ids), flat_logprobs=True, **_SCORE
