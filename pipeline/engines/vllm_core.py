@@ -9,14 +9,16 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
 from pipeline.engines.vllm_capabilities import Capabilities, vllm_version
-from pipeline.engines.vllm_start import CoreSettings, start, stop
-from tools.base import ContractError, one_line
+from pipeline.engines.vllm_loop import run, stop
+from pipeline.engines.vllm_start import CoreSettings, start
+from tools.base import ConfigError, ContractError, one_line
 
 Answer = TypeVar("Answer")
 
 logger = logging.getLogger(__name__)
 
 _KEPT_SHARE = 0.6  # of the cache, for what is in flight; the rest holds prefixes for others
+_RESET_TRIES, _RESET_PAUSE_S = 100, 0.1
 
 
 class VLLMCore:
@@ -44,16 +46,19 @@ class VLLMCore:
         self.kept_tokens = int(_KEPT_SHARE * cache.num_gpu_blocks * cache.block_size)
         self._room = _Room(self.kept_tokens)
         self._numbers = itertools.count()
+        self._torn: str | None = None  # where weights came from that may be there in part
         logger.info("vLLM %s: %s", vllm_version(), self.capabilities)
 
     def run(self, coroutine: Coroutine[Any, Any, Answer]) -> Answer:
-        """What `coroutine` returns. If the caller is interrupted, its requests are aborted."""
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._running.loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
+        """What `coroutine` returns. If the caller is interrupted, its requests are aborted.
+
+        Raises:
+            ConfigError: the weights were to be replaced and are not, or not all.
+        """
+        if self._torn:
+            coroutine.close()
+            raise self._refusal()
+        return run(self._running, coroutine)
 
     def in_flight(self, tokens: int) -> AbstractAsyncContextManager[None]:
         """An async context that waits until there is room for `tokens` more."""
@@ -86,18 +91,43 @@ class VLLMCore:
         return output
 
     def reload_weights(self, directory: str) -> None:
-        """Go on with the weights in `directory`, without the keys and values of the old ones."""
+        """Go on with the weights in `directory`, without the keys and values of the old ones.
 
-        async def reload() -> None:
-            llm = self._running.llm
-            await llm.collective_rpc("reload_weights", kwargs={"weights_path": directory})
-            await llm.reset_prefix_cache()
+        Raises:
+            ConfigError: vLLM could not do one or the other; nothing can be asked after that.
+        """
+        if self._torn:
+            raise self._refusal()
+        self._torn = directory
+        run(self._running, reload_weights(self._running.llm, directory))
+        self._torn = None
 
-        self.run(reload())
+    def _refusal(self) -> ConfigError:
+        return ConfigError(
+            f"{self._torn}: vLLM may have loaded its weights only in part, and answers nothing "
+            "until it is started anew"
+        )
 
     def close(self) -> None:
         """Stop vLLM's processes and the loop. Nothing can be asked after that."""
         self._stop()
+
+
+async def reload_weights(llm: Any, directory: str) -> None:
+    """The weights in `directory` in an AsyncLLM, and an empty prefix cache. Raises ConfigError."""
+    try:
+        await llm.collective_rpc("reload_weights", kwargs={"weights_path": directory})
+    except Exception as error:  # vLLM has no type for what fails in its core
+        raise ConfigError(f"{directory}: vLLM cannot load its weights: {one_line(error)}") from None
+    # Blocks of requests that were aborted are free only after the step they were in.
+    for _ in range(_RESET_TRIES):
+        if await llm.reset_prefix_cache():
+            return
+        await asyncio.sleep(_RESET_PAUSE_S)
+    raise ConfigError(
+        f"{directory}: vLLM keeps what it computed with the weights before: requests are at work "
+        "that should have ended"
+    )
 
 
 class _Room:

@@ -6,6 +6,7 @@ Exact like TorchEngine: where this vLLM has no exact answer to a request, it is 
 import os
 import threading
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ from pipeline.engines.protocol import (
     SamplingParams,
 )
 from pipeline.engines.replaceable import check_replaceable
-from pipeline.engines.vllm_capabilities import vllm_version
+from pipeline.engines.vllm_capabilities import TOP, TOP_FLOOR, Capabilities, vllm_version
 from pipeline.engines.vllm_core import VLLMCore
 from pipeline.engines.vllm_requests import (
     Tally,
@@ -45,6 +46,9 @@ class VLLMEngine:
     No answer is None: vLLM does not start where its cache does not hold a whole context, and
     lets requests wait that do not fit beside others. On a CPU the cache has 1 GiB, or as many
     GiB as the variable VLLM_CPU_KVCACHE_SPACE says.
+
+    Attributes:
+        remark: one line for the user where P cannot be asked in the best way, else None.
     """
 
     def __init__(
@@ -62,41 +66,28 @@ class VLLMEngine:
         gpu_memory_utilization: float = 0.9,
     ) -> None:
         """Raises ConfigError for a checkpoint or a vLLM that is missing or not usable."""
-        codec = TokenCodec.load(path, revision)
-        if codec.bos_id is None:
-            raise ConfigError(
-                f"{path}: its tokenizer has no begin-of-text and no end-of-text token"
-            )
-        self._bos_id, self._eos_id = codec.bos_id, codec.eos_id
+        self._bos_id, self._eos_id = _ends_of_text(path, revision)
         config = load_config(path, revision)
-        self._checkpoint = (path, revision)
-        self._core = VLLMCore(
-            CoreSettings(
-                path=path,
-                revision=revision,
-                dtype=dtype,
-                device=device,
-                context_length=config.context_length,
-                num_threads=num_threads,
-                tensor_parallel_size=tensor_parallel_size,
-                distributed_executor_backend=distributed_executor_backend,
-                max_num_batched_tokens=max_num_batched_tokens,
-                max_num_seqs=max_num_seqs,
-                gpu_memory_utilization=gpu_memory_utilization,
-            )
+        settings = CoreSettings(
+            path=path,
+            revision=revision,
+            dtype=dtype,
+            device=device,
+            context_length=config.context_length,
+            num_threads=num_threads,
+            tensor_parallel_size=tensor_parallel_size,
+            distributed_executor_backend=distributed_executor_backend,
+            max_num_batched_tokens=max_num_batched_tokens,
+            max_num_seqs=max_num_seqs,
+            gpu_memory_utilization=gpu_memory_utilization,
         )
+        self._core = VLLMCore(settings)
+        self._checkpoint = (path, revision)
+        self._usage = threading.local()
         self.concurrency = 4
         self.kept_tokens = self._core.kept_tokens // self.concurrency
-        self._usage = threading.local()
-        self.info = EngineInfo(
-            name="vllm",
-            version=str(vllm_version()),
-            device=device,
-            dtype=dtype,
-            max_len=config.context_length,
-            vocab_size=config.vocab_size,
-            weights_id=weights_id(path, revision),
-        )
+        self.remark = _remark(self._core.capabilities)
+        self.info = _info(settings, config.vocab_size)
 
     def position_logprobs(
         self, requests: Sequence[PositionRequest], token_ids: Sequence[int]
@@ -131,42 +122,32 @@ class VLLMEngine:
         Requests of the same z and x share a prompt, which ends with the last token asked about.
         """
         check_positions("window_logprobs", requests)
-        keys = [(request.z_ids.tobytes(), request.x_ids.tobytes()) for request in requests]
-        of_key = dict(zip(keys, requests, strict=True))
-        spans: dict[tuple[bytes, bytes], tuple[int, int]] = {}  # of x, from where to where
-        for key, request in zip(keys, requests, strict=True):
-            n = len(request.x_ids)
-            if request.positions.size:
-                first, end = spans.get(key, (n, 0))
-                spans[key] = (
-                    min(first, int(request.positions.min())),
-                    max(end, min(int(request.positions.max()) + width, n)),
-                )
-        lengths = (2 + len(of_key[key].z_ids) + end for key, (_, end) in spans.items())
+        spans = _spans(requests, width)
+        lengths = (2 + len(span.z_ids) + span.end for span in spans.values())
         check_lengths("window_logprobs", lengths, self.info.max_len)
         tally = Tally()
         answers = self._core.run(
             together(
                 token_logprobs(
                     self._core,
-                    [self._bos_id, *of_key[key].z_ids.tolist()],
-                    of_key[key].x_ids[:end].tolist(),
-                    first,
+                    [self._bos_id, *span.z_ids.tolist()],
+                    span.x_ids[: span.end].tolist(),
+                    span.first,
                     tally,
                 )
-                for key, (first, end) in spans.items()
+                for span in spans.values()
             )
         )
         self._count("loss_tokens", tally)
         logprobs = {}
-        for (key, (first, end)), answer in zip(spans.items(), answers, strict=True):
-            logprobs[key] = np.full(len(of_key[key].x_ids) + width, np.nan, dtype=np.float32)
-            logprobs[key][first:end] = answer
+        for (key, span), answer in zip(spans.items(), answers, strict=True):
+            logprobs[key] = np.full(len(span.x_ids) + width, np.nan, dtype=np.float32)
+            logprobs[key][span.first : span.end] = answer
         return [
-            logprobs[key][request.positions[:, None] + np.arange(width)]
+            logprobs[_key(request)][request.positions[:, None] + np.arange(width)]
             if request.positions.size
             else np.zeros((0, width), dtype=np.float32)
-            for key, request in zip(keys, requests, strict=True)
+            for request in requests
         ]
 
     def sample(
@@ -223,6 +204,62 @@ class VLLMEngine:
             **{kind: getattr(usage, kind) + tally.tokens},
             head_rows=usage.head_rows + tally.rows,
         )
+
+
+class _Span(NamedTuple):
+    """The tokens of x that are scored after z: x[first:end]."""
+
+    z_ids: NDArray[np.int32]
+    x_ids: NDArray[np.int32]
+    first: int
+    end: int
+
+
+def _key(request: LossRequest) -> tuple[bytes, bytes]:
+    return request.z_ids.tobytes(), request.x_ids.tobytes()
+
+
+def _spans(requests: Sequence[LossRequest], width: int) -> dict[tuple[bytes, bytes], _Span]:
+    """By z and x, from the first token of all windows to the last."""
+    spans: dict[tuple[bytes, bytes], _Span] = {}
+    for request in requests:
+        if request.positions.size:
+            n = len(request.x_ids)
+            span = spans.get(_key(request), _Span(request.z_ids, request.x_ids, n, 0))
+            spans[_key(request)] = span._replace(
+                first=min(span.first, int(request.positions.min())),
+                end=max(span.end, min(int(request.positions.max()) + width, n)),
+            )
+    return spans
+
+
+def _ends_of_text(path: str, revision: str | None) -> tuple[int, int | None]:
+    codec = TokenCodec.load(path, revision)
+    if codec.bos_id is None:
+        raise ConfigError(f"{path}: its tokenizer has no begin-of-text and no end-of-text token")
+    return codec.bos_id, codec.eos_id
+
+
+def _info(settings: CoreSettings, vocab_size: int) -> EngineInfo:
+    return EngineInfo(
+        name="vllm",
+        version=str(vllm_version()),
+        device=settings.device,
+        dtype=settings.dtype,
+        max_len=settings.context_length,
+        vocab_size=vocab_size,
+        weights_id=weights_id(settings.path, settings.revision),
+    )
+
+
+def _remark(capabilities: Capabilities) -> str | None:
+    if capabilities.prompt_ids:
+        return None
+    small = "asks one request per position" if capabilities.sample_ids else "is not possible"
+    return (
+        f"vLLM {vllm_version()} on this device tells no chosen tokens of a prompt: P {small} where "
+        f"tau_s is below {TOP_FLOOR:g}, else asks for the {TOP} likeliest tokens"
+    )
 
 
 def _directory(path: str, revision: str | None) -> str:

@@ -1,8 +1,8 @@
-"""Starting and stopping vLLM's engine processes: environment, arguments, event loop."""
+"""Starting vLLM's engine processes: environment and arguments."""
 
 import asyncio
-import gc
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline.engines.vllm_loop import Running, run, stop
+from pipeline.engines.vllm_worker import WORKER_EXTENSION
 from tools.base import ConfigError, one_line
 
 _CPU_CACHE_BYTES = 1 << 30  # unless VLLM_CPU_KVCACHE_SPACE says how many GiB
@@ -39,44 +41,15 @@ class CoreSettings:
     gpu_memory_utilization: float
 
 
-@dataclass(slots=True)
-class Running:
-    """An AsyncLLM and the loop it lives in, which runs in a thread of its own."""
-
-    loop: asyncio.AbstractEventLoop
-    thread: threading.Thread
-    llm: Any  # AsyncLLM; None once stopped
-
-
 def start(settings: CoreSettings) -> Running:
     """Raises ConfigError where vLLM is missing, of another device, or does not start."""
     for name, value in _VARIABLES.items():
         os.environ.setdefault(name, value)
     # What vLLM and torch warn of while they load is not for those who call us.
-    with warnings.catch_warnings(), _environment(settings):
+    with warnings.catch_warnings(), environment(settings):
         warnings.simplefilter("ignore")
         _check_device(settings.device)
         return _start(settings)
-
-
-def stop(running: Running) -> None:
-    """End the processes, the loop and its thread."""
-    if threading.current_thread() is running.thread:  # a request of the loop was the last to know
-        threading.Thread(target=stop, args=(running,)).start()
-        return
-    # First what waits for answers: it would take the end of the processes for their death.
-    asyncio.run_coroutine_threadsafe(_cancel_all(), running.loop).result()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        llm, running.llm = running.llm, None
-        if llm is not None:
-            llm.shutdown()
-        # What is left is deleted here and not, with complaints, at any time or at exit.
-        del llm
-        gc.collect()
-    running.loop.call_soon_threadsafe(running.loop.stop)
-    running.thread.join()
-    running.loop.close()
 
 
 def _check_device(device: str) -> None:
@@ -95,7 +68,7 @@ def _check_device(device: str) -> None:
 
 
 @contextmanager
-def _environment(settings: CoreSettings) -> Iterator[None]:
+def environment(settings: CoreSettings) -> Iterator[None]:
     """The variables vLLM's processes are to inherit; those of this process are as before after."""
     before = dict(os.environ)
     variables = dict(_CHILD_VARIABLES)
@@ -112,12 +85,21 @@ def _environment(settings: CoreSettings) -> Iterator[None]:
     try:
         yield
     finally:
-        os.environ.clear()
-        os.environ.update(before)
+        # One by one what changed: to other threads the rest never goes away.
+        for name in {*before, *os.environ}:
+            if name not in before:
+                os.environ.pop(name, None)
+            elif os.environ.get(name) != before[name]:
+                os.environ[name] = before[name]
 
 
 def _in_one_process(settings: CoreSettings) -> bool:
     return settings.tensor_parallel_size == 1 and settings.distributed_executor_backend is None
+
+
+def _dies_with_us(settings: CoreSettings) -> bool:
+    """Where the worker is in the engine's only process, which Linux can end with ours."""
+    return sys.platform == "linux" and _in_one_process(settings)
 
 
 def _engine_arguments(settings: CoreSettings) -> dict[str, Any]:
@@ -136,6 +118,8 @@ def _engine_arguments(settings: CoreSettings) -> dict[str, Any]:
         "disable_log_stats": True,
         "use_tqdm_on_load": False,
     }
+    if _dies_with_us(settings):
+        arguments["worker_extension_cls"] = WORKER_EXTENSION
     if settings.dtype != "float32":
         arguments["hf_overrides"] = {"head_dtype": "float32"}
     if settings.device == "cpu":
@@ -159,26 +143,21 @@ def _start(settings: CoreSettings) -> Running:
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.v1.engine.async_llm import AsyncLLM
 
-    async def create() -> Any:
+    async def create() -> None:
         arguments = AsyncEngineArgs(**_engine_arguments(settings))
-        return AsyncLLM.from_engine_args(arguments)
+        running.llm = AsyncLLM.from_engine_args(arguments)
+        if _dies_with_us(settings):
+            await running.llm.collective_rpc("die_with", args=(os.getpid(),))
 
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="vllm", daemon=True)
     thread.start()
     running = Running(loop, thread, None)
     try:
-        running.llm = asyncio.run_coroutine_threadsafe(create(), loop).result()
+        run(running, create())
     except (ValueError, RuntimeError, OSError, NotImplementedError) as error:
         stop(running)
         raise ConfigError(
             f"{settings.path}: vLLM does not start: {type(error).__name__}: {one_line(error)}"
         ) from None
     return running
-
-
-async def _cancel_all() -> None:
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 from pipeline.engines.checkpoint import weights_id
@@ -80,6 +81,8 @@ def test_info_says_what_answers(engine: VLLMEngine, checkpoint: Path) -> None:
         "vllm", vllm_version(), "cpu", "float32", CONTEXT, VOCABULARY,
         weights_id(str(checkpoint), None),
     )  # fmt: skip
+    assert engine.remark is not None
+    assert engine.remark.startswith(f"vLLM {vllm_version()} on this device tells no chosen tokens")
     assert engine.concurrency > 1
     assert engine.kept_tokens * engine.concurrency > CONTEXT
 
@@ -159,3 +162,22 @@ def test_weights_of_another_depth_or_tokenizer_are_refused(
 def test_a_vllm_of_another_device_is_named(checkpoint: Path) -> None:
     with pytest.raises(ConfigError, match="engine: vllm: got a vLLM for cpu, expected one for cu"):
         VLLMEngine(str(checkpoint), device="cuda")
+
+
+def test_weights_that_do_not_load_make_the_engine_refuse_everything(
+    engine: VLLMEngine, checkpoint: Path, tmp_path: Path
+) -> None:
+    """The last test of this engine."""
+    torn = shutil.copytree(checkpoint, tmp_path / "torn")
+    weights = load_file(torn / "model.safetensors")
+    name = "transformer.h.1.mlp.fc_in.weight"
+    save_file(weights | {name: weights[name][:-1].clone()}, torn / "model.safetensors")
+    with pytest.raises(ConfigError, match=f"^{torn}: vLLM cannot load its weights: "):
+        engine.load_weights(str(torn))
+    assert engine.info.weights_id == weights_id(str(checkpoint), None)
+    for ask in (
+        lambda: engine.window_logprobs([losses(3, 9, 2)], WIDTH),
+        lambda: engine.load_weights(str(checkpoint)),
+    ):
+        with pytest.raises(ConfigError, match=f"^{torn}: vLLM may have loaded its weights only in"):
+            ask()

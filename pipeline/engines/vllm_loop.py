@@ -1,0 +1,66 @@
+"""The thread and the event loop an AsyncLLM lives in."""
+
+import asyncio
+import gc
+import threading
+import warnings
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(slots=True)
+class Running:
+    """An AsyncLLM and the loop it lives in, which runs in a thread of its own."""
+
+    loop: asyncio.AbstractEventLoop
+    thread: threading.Thread
+    llm: Any  # AsyncLLM; None once stopped
+
+
+def run(running: Running, coroutine: Coroutine[Any, Any, Answer]) -> Answer:
+    """What `coroutine` returns. If the caller is interrupted, it is cancelled and waited for."""
+    finished = threading.Event()
+    tasks: list[asyncio.Task[Answer]] = []
+
+    def begin() -> None:
+        tasks.append(running.loop.create_task(coroutine))
+        tasks[0].add_done_callback(lambda _: finished.set())
+
+    running.loop.call_soon_threadsafe(begin)
+    try:
+        finished.wait()
+    except BaseException:
+        running.loop.call_soon_threadsafe(lambda: tasks[0].cancel())
+        finished.wait()
+        raise
+    return tasks[0].result()
+
+
+def stop(running: Running) -> None:
+    """End the processes, the loop and its thread."""
+    if threading.current_thread() is running.thread:  # a request of the loop was the last to know
+        threading.Thread(target=stop, args=(running,)).start()
+        return
+    # First what waits for answers: it would take the end of the processes for their death.
+    asyncio.run_coroutine_threadsafe(_cancel_all(), running.loop).result()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        llm, running.llm = running.llm, None
+        if llm is not None:
+            llm.shutdown()
+        # What is left is deleted here and not, with complaints, at any time or at exit.
+        del llm
+        gc.collect()
+    running.loop.call_soon_threadsafe(running.loop.stop)
+    running.thread.join()
+    running.loop.close()
+
+
+async def _cancel_all() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
