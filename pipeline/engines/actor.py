@@ -24,10 +24,9 @@ from pipeline.engines.protocol import (
     LMEngine,
     LossRequest,
     PositionRequest,
-    SampleRequest,
-    SamplingParams,
 )
 from pipeline.engines.routed import Route, RoutedEngine, usage_since
+from pipeline.engines.unbroken import Once, to_its_end
 from pipeline.method import Method
 from pipeline.sampling import sample_calls
 from pipeline.scoring import score_calls
@@ -46,6 +45,7 @@ class _Loaded:
 
     codec: TokenCodec
     engine: RoutedEngine
+    remark: str | None
     gate: Gate
     threads: ThreadPoolExecutor
     ticking: asyncio.Task[None]  # of the metrics; a task that nobody holds may be collected
@@ -70,11 +70,18 @@ class LMHost:
         self._model = model
         self._pool = pool
         self._position, self._loss = position, loss
-        self._loading = asyncio.Lock()
-        self._loaded: _Loaded | None = None
+        self._loaded = Once(self._load)
+
+    async def has_a_place(self) -> bool:
+        """True at once, before anything is loaded; no answer while it has none."""
+        return True
 
     async def info(self) -> EngineInfo:
-        return (await self._ready()).engine.info
+        return (await self._loaded.get()).engine.info
+
+    async def remark(self) -> str | None:
+        """What its engine would say to the user about itself, in one line."""
+        return (await self._loaded.get()).remark
 
     async def sample_unit(self, unit: pa.Table, method: Method) -> pa.Table:
         """P and S: the unit with its positions and calls."""
@@ -94,12 +101,6 @@ class LMHost:
             Turn.POSITION, requests, lambda lm: lm.position_logprobs(requests, token_ids)
         )
 
-    async def sample(
-        self, requests: Sequence[SampleRequest], params: SamplingParams
-    ) -> tuple[Any, EngineUsage]:
-        """LMEngine.sample, and what it cost."""
-        return await self._answered(Turn.SAMPLE, requests, lambda lm: lm.sample(requests, params))
-
     async def window_logprobs(
         self, requests: Sequence[LossRequest], width: int
     ) -> tuple[Any, EngineUsage]:
@@ -114,17 +115,19 @@ class LMHost:
         Raises:
             ConfigError: see LMEngine.load_weights.
         """
-        loaded = await self._ready()
-        await self._in_turn(
-            Turn.RELOAD, 0, loaded, lambda: loaded.engine.load_weights(path, revision)
-        )
-        _remember(path, revision)
-        return loaded.engine.info
+        loaded = await self._loaded.get()
+
+        def reloaded() -> EngineInfo:
+            loaded.engine.load_weights(path, revision)
+            _remember(path, revision)
+            return loaded.engine.info
+
+        return await self._in_turn(Turn.RELOAD, 0, loaded, reloaded)
 
     async def _annotated(
         self, turn: Turn, stage: str, annotate: Annotate, unit: pa.Table, method: Method
     ) -> pa.Table:
-        loaded = await self._ready()
+        loaded = await self._loaded.get()
 
         def annotated() -> pa.Table:
             started, before = time.perf_counter(), loaded.engine.usage()
@@ -141,7 +144,7 @@ class LMHost:
     async def _answered(
         self, turn: Turn, requests: Sequence[Request], ask: Callable[[LMEngine], Any]
     ) -> tuple[Any, EngineUsage]:
-        loaded = await self._ready()
+        loaded = await self._loaded.get()
 
         def answered() -> tuple[Any, EngineUsage]:
             before = loaded.engine.usage()
@@ -155,16 +158,14 @@ class LMHost:
         self, turn: Turn, tokens: int, loaded: _Loaded, work: Callable[[], Answer]
     ) -> Answer:
         async with loaded.gate.turn(turn, tokens):
-            return await asyncio.get_running_loop().run_in_executor(loaded.threads, work)
+            loop = asyncio.get_running_loop()
+            return await to_its_end(loop.run_in_executor(loaded.threads, work))
 
-    async def _ready(self) -> _Loaded:
-        async with self._loading:
-            if self._loaded is None:
-                model = _model_of_this_actor(self._model)
-                codec = await asyncio.to_thread(TokenCodec.load, model.path, model.revision)
-                own = await asyncio.to_thread(load_engine, model, self._pool.engine)
-                self._loaded = self._in_service(codec, own)
-        return self._loaded
+    async def _load(self) -> _Loaded:
+        model = _model_of_this_actor(self._model)
+        codec = await asyncio.to_thread(TokenCodec.load, model.path, model.revision)
+        own = await asyncio.to_thread(load_engine, model, self._pool.engine)
+        return self._in_service(codec, own)
 
     def _in_service(self, codec: TokenCodec, own: LMEngine) -> _Loaded:
         metrics = ReplicaMetrics(own.info.name, self._pool.name)
@@ -182,6 +183,7 @@ class LMHost:
         return _Loaded(
             codec=codec,
             engine=engine,
+            remark=getattr(own, "remark", None),  # vLLM's
             gate=gate,
             threads=ThreadPoolExecutor(max_workers=engine.concurrency),
             ticking=asyncio.create_task(_tick(lambda: metrics.show(gate))),
@@ -207,8 +209,8 @@ def _remember(path: str, revision: str | None) -> None:
 
 
 def _model_of_this_actor(model: ModelConfig) -> ModelConfig:
-    """`model` with the weights that were loaded last."""
-    remembered = _internal_kv_get(_key())
+    """`model` with the weights that were loaded last; as it is where Ray does not run."""
+    remembered = _internal_kv_get(_key()) if ray.is_initialized() else None
     if remembered is None:
         return model
     path, revision = json.loads(remembered)

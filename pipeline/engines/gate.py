@@ -17,9 +17,8 @@ class Turn(IntEnum):
     RELOAD = 0  # waits for what runs, and nothing runs beside it
     LOSS = 1
     SCORE_UNIT = 2
-    SAMPLE = 3
-    SAMPLE_UNIT = 4
-    POSITION = 5
+    SAMPLE_UNIT = 3
+    POSITION = 4
 
 
 @dataclass(slots=True, order=True)

@@ -36,11 +36,11 @@ def test_later_stages_come_first_then_the_earliest() -> None:
         work = Work(Gate(at_once=1))
         turns = [
             ("first", Turn.POSITION), ("p1", Turn.POSITION), ("u1", Turn.SAMPLE_UNIT),
-            ("s", Turn.SAMPLE), ("c1", Turn.SCORE_UNIT), ("u2", Turn.SAMPLE_UNIT),
-            ("l", Turn.LOSS), ("c2", Turn.SCORE_UNIT), ("p2", Turn.POSITION),
+            ("c1", Turn.SCORE_UNIT), ("u2", Turn.SAMPLE_UNIT), ("l", Turn.LOSS),
+            ("c2", Turn.SCORE_UNIT), ("p2", Turn.POSITION),
         ]  # fmt: skip
         await asyncio.gather(*(work.one(name, turn) for name, turn in turns))
-        assert work.order == ["first", "l", "c1", "c2", "s", "u1", "u2", "p1", "p2"]
+        assert work.order == ["first", "l", "c1", "c2", "u1", "u2", "p1", "p2"]
         assert work.most == 1
 
     running(test)
