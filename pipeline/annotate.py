@@ -16,9 +16,10 @@ from pipeline.engines.protocol import EngineInfo
 from pipeline.fingerprint import changes, digest, fingerprint_of, package_versions
 from pipeline.graph import run_graph
 from pipeline.method import Method, resolve_method
-from pipeline.pools import shortage, start_pools, stop_pools, wait_for_pools
+from pipeline.pools import start_pools, stop_pools, wait_for_pools
 from pipeline.progress import unit_progress
 from pipeline.ray_session import our_error, ray_session, short_text
+from pipeline.resources import shortage
 from pipeline.rundir import RunDir, RunRecord
 from pipeline.tokens import TokenCodec
 from pipeline.units import Unit, input_stamp, plan_units, write_manifest

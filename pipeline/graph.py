@@ -17,7 +17,8 @@ from ray.data import ActorPoolStrategy, DataContext, Dataset
 from pipeline.config import RunConfig
 from pipeline.engine_config import PoolPlan
 from pipeline.method import Method
-from pipeline.pools import STAGE_CPUS, Pools, stage_actors
+from pipeline.pools import Pools
+from pipeline.resources import STAGE_CPUS, stage_actors
 from pipeline.stages.commit import UnitSink
 from pipeline.stages.execute import ExecuteStage
 from pipeline.stages.language_model import LMStage

@@ -3,8 +3,8 @@
 They outlive every execution of the graph, so that weights and indexes are loaded once.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +22,6 @@ from pipeline.stages.tool_process import load_actors
 from tools.actors import ToolActor, health_of
 from tools.base import ConfigError
 
-STAGE_CPUS = 0.25  # stages wait for actors most of the time
-_REPLICAS_PER_STAGE_ACTOR = 8
 _PATIENCE_S = 60.0
 
 
@@ -49,45 +47,56 @@ class Pools:
         return next(pool.replicas for pool in self.language_models if kind in pool.plan.kinds)
 
 
-def stage_actors(replicas: int) -> int:
-    """How many actors a stage of the graph has that asks `replicas`."""
-    return math.ceil(replicas / _REPLICAS_PER_STAGE_ACTOR)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Actors of one kind that were asked something they answer at once, if they have a place."""
+
+    who: str
+    calls: Sequence[Any]
+    each: str  # what each of them needs
 
 
 def start_pools(config: RunConfig) -> Pools:
     """Start the language-model replicas and the tool actors; returns before they have loaded."""
-    return Pools(
-        model=config.model,
-        language_models=_start_language_models(config),
-        tools=[
-            access_to(
-                name,
-                config,
-                actors=[
-                    ToolActor.options(num_gpus=tool.num_gpus, num_cpus=tool.num_cpus).remote(
-                        name, tool.factory, tool.options
-                    )
-                    for _ in range(tool.actors)
-                ],
-            )
-            for name, tool in config.tools.items()
-        ],
-    )
+    with ExitStack() as undo:
+        pools = Pools(
+            model=config.model,
+            language_models=_start_language_models(config, undo),
+            tools=[
+                access_to(
+                    name,
+                    config,
+                    actors=[
+                        ToolActor.options(num_gpus=tool.num_gpus, num_cpus=tool.num_cpus).remote(
+                            name, tool.factory, tool.options
+                        )
+                        for _ in range(tool.actors)
+                    ],
+                )
+                for name, tool in config.tools.items()
+            ],
+        )
+        undo.pop_all()
+    return pools
 
 
-def _start_language_models(config: RunConfig) -> list[LMPool]:
-    """The pool that samples last: its replicas know those that answer P and L for them."""
+def _start_language_models(config: RunConfig, undo: ExitStack) -> list[LMPool]:
+    """The pool that samples last: its replicas know those that answer P and L for them.
+
+    `undo` gives back the groups, which, unlike actors, do not end when nobody holds them.
+    """
     sampling = config.pool_of("sample")
     elsewhere: dict[Kind, Sequence[Any]] = {}
     pools = []
     for plan in sorted(config.pools, key=lambda plan: plan == sampling):
         routes = elsewhere if plan == sampling else {}
-        options = [placed(plan.engine) for _ in range(plan.engine.replicas)]
-        replicas = [
-            LMActor.options(**option.actor).remote(config.model, plan, **routes)
-            for option in options
-        ]
-        groups = [option.group for option in options if option.group is not None]
+        replicas, groups = [], []
+        for _ in range(plan.engine.replicas):
+            place = placed(plan.engine)
+            if place.group is not None:
+                undo.callback(release, [place.group])
+                groups.append(place.group)
+            replicas.append(LMActor.options(**place.actor).remote(config.model, plan, **routes))
         pools.append(LMPool(plan=plan, replicas=replicas, groups=groups))
         elsewhere |= dict.fromkeys(plan.kinds, replicas)
     return pools
@@ -123,7 +132,8 @@ def wait_for_pools(
 ) -> None:
     """Return once the replicas have loaded their weights and the tools their data.
 
-    One line for each tool whose actors find no place goes to `tell`.
+    One line goes to `tell` for each tool and pool whose actors find no place, and for each pool
+    whose engine cannot ask for P in its best way.
 
     Raises:
         RayTaskError: one of them cannot; its cause is the error that says why.
@@ -131,11 +141,12 @@ def wait_for_pools(
             the run was planned for.
         ToolformerError: a tool's process dies of loading.
     """
+    asked = [_asked_of_pool(pool) for pool in pools.language_models]  # before they load
     infos = [[lm.info.remote() for lm in pool.replicas] for pool in pools.language_models]
     for access in pools.tools:
         for actor in access.actors:
             actor.load.remote()  # all at once; the answers are read below
-    tell_of_unplaced(pools.tools, tell, patience_s=_PATIENCE_S)
+    tell_of_unplaced(pools.tools, tell, patience_s=_PATIENCE_S, replicas=asked)
     for access in pools.tools:
         if access.actors:
             served, planned = load_actors(access.name, access.actors), tool_versions[access.name]
@@ -144,11 +155,14 @@ def wait_for_pools(
                     f"tool {access.name}: its actors serve version {served.version}, the run was "
                     f"planned for {planned}; are its files the same on every node?"
                 )
-    for pool, asked in zip(pools.language_models, infos, strict=True):
+    for pool, answers in zip(pools.language_models, infos, strict=True):
         planned_info = expected[pool.plan.kinds[0]]
-        for info in ray.get(asked):
+        for info in ray.get(answers):
             if info != planned_info:
                 raise ConfigError(f"a replica runs {info}, the run was planned for {planned_info}")
+        remark = ray.get(pool.replicas[0].remark.remote())
+        if remark is not None:
+            tell(f"pool {pool.plan.name}: {remark}")
 
 
 def load_weights(pools: Pools, path: str, revision: str | None = None) -> dict[Kind, EngineInfo]:
@@ -183,47 +197,42 @@ def load_weights(pools: Pools, path: str, revision: str | None = None) -> dict[K
 
 
 def tell_of_unplaced(
-    tools: Sequence[ToolAccess], tell: Callable[[str], None], *, patience_s: float
+    tools: Sequence[ToolAccess],
+    tell: Callable[[str], None],
+    *,
+    patience_s: float,
+    replicas: Sequence[Asked] = (),
 ) -> None:
-    """Return once all tool actors have a place, or after `patience_s` with a line for each tool."""
-    # An actor that loads says how it is all the same; one without a place cannot.
-    asked = {health_of(actor): access for access in tools for actor in access.actors}
-    if not asked:
+    """Return once all actors have a place, or after `patience_s` with a line for each group."""
+    # An actor that loads answers all the same; one without a place cannot.
+    groups = [*map(_asked_of_tool, tools), *replicas]
+    calls = [call for group in groups for call in group.calls]
+    if not calls:
         return
-    _, silent = ray.wait(list(asked), num_returns=len(asked), timeout=patience_s)
-    for access in tools:
-        num_silent = sum(asked[call] is access for call in silent)
+    _, silent = ray.wait(calls, num_returns=len(calls), timeout=patience_s)
+    for group in groups:
+        num_silent = len(set(group.calls).intersection(silent))
         if num_silent:
             free = ray.available_resources()  # type: ignore[no-untyped-call]
             tell(
-                f"tool {access.name}: {num_silent} of {len(access.actors)} actors have no place "
-                f"after {patience_s:g} s; each asks for num_gpus {access.num_gpus:g} and "
-                f"num_cpus {access.num_cpus:g}, free are {free.get('GPU', 0):g} GPUs and "
-                f"{free.get('CPU', 0):g} CPUs; still waiting"
+                f"{group.who}: {num_silent} of {len(group.calls)} actors have no place after "
+                f"{patience_s:g} s; each asks for {group.each}, free are {free.get('GPU', 0):g} "
+                f"GPUs and {free.get('CPU', 0):g} CPUs; still waiting"
             )
 
 
-def shortage(config: RunConfig) -> str | None:
-    """What the actors of a run ask for beyond what the cluster has, in one line; None if nothing.
+def _asked_of_tool(access: ToolAccess) -> Asked:
+    return Asked(
+        who=f"tool {access.name}",
+        calls=[health_of(actor) for actor in access.actors],
+        each=f"num_gpus {access.num_gpus:g} and num_cpus {access.num_cpus:g}",
+    )
 
-    Pieces are not counted: a sum that fits may still find no node that has a whole actor's share.
-    """
-    tools = config.tools.values()
-    gpus: float = sum(pool.engine.replicas * pool.engine.gpus for pool in config.pools)
-    gpus += sum(tool.actors * tool.num_gpus for tool in tools)
-    sampling, scoring = (config.pool_of(kind).engine.replicas for kind in ("sample", "loss"))
-    # read and sample, score and commit; execute is one actor whatever the size
-    cpus = (1 + 2 * stage_actors(sampling) + 2 * stage_actors(scoring)) * STAGE_CPUS
-    cpus += sum(tool.actors * tool.num_cpus for tool in tools)
-    there = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    parts = [
-        f"{asked:g} {kind}s are asked for and {there.get(kind, 0):g} are there"
-        for kind, asked in (("GPU", gpus), ("CPU", cpus))
-        if asked > there.get(kind, 0)
-    ]
-    if not parts:
-        return None
-    return (
-        f"{'; '.join(parts)}; see replicas, num_gpus and tensor_parallel_size of the engines, and "
-        "actors, num_gpus and num_cpus of the tools"
+
+def _asked_of_pool(pool: LMPool) -> Asked:
+    gpus = pool.plan.engine.gpus
+    return Asked(
+        who=f"pool {pool.plan.name}",
+        calls=[lm.has_a_place.remote() for lm in pool.replicas],
+        each=f"num_gpus {gpus}" + " of one node" * (gpus > 1),
     )

@@ -17,7 +17,8 @@ import pytest
 import ray
 
 from pipeline.config import RunConfig
-from pipeline.pools import shortage, tell_of_unplaced
+from pipeline.pools import tell_of_unplaced
+from pipeline.resources import shortage
 from pipeline.stages.tool_access import ToolAccess, ToolClient
 from tools.actors import HostHealth, ToolActor, health_of
 from tools.base import ContractError, ToolRequest, ToolResult

@@ -12,7 +12,9 @@ from ray.util.placement_group import placement_group_table
 from pipeline.config import RunConfig
 from pipeline.engine_config import EngineConfig
 from pipeline.engines.placement import placed, release
-from pipeline.pools import shortage, start_pools, stop_pools
+from pipeline.pools import start_pools, stop_pools, wait_for_pools
+from pipeline.resources import shortage, without_a_node
+from tools.base import ConfigError
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_with_gpus")]
 
@@ -72,11 +74,13 @@ def test_a_whole_replica_needs_no_group() -> None:
     assert placed(EngineConfig(num_gpus=1)).group is None
 
 
+def configured(engine: dict[str, Any], **settings: Any) -> RunConfig:
+    base = {"run": "r", "input": "i", "model": {"path": "m"}, "tools": {"Calculator": {}}}
+    return RunConfig.model_validate(base | {"engine": engine} | settings)
+
+
 def test_pools_hold_the_gpus_of_all_replicas_until_they_are_stopped() -> None:
-    config = RunConfig.model_validate(
-        {"run": "r", "input": "i", "model": {"path": "m"}, "tools": {"Calculator": {}}}
-        | {"engine": {"name": "vllm", "tensor_parallel_size": 2, "replicas": 2}}
-    )
+    config = configured({"name": "vllm", "tensor_parallel_size": 2, "replicas": 2})
     assert shortage(config) is None
     pools = start_pools(config)
     (pool,) = pools.language_models
@@ -86,11 +90,69 @@ def test_pools_hold_the_gpus_of_all_replicas_until_they_are_stopped() -> None:
     assert free_gpus(4)
 
 
+def test_pools_that_do_not_start_give_their_gpus_back() -> None:
+    tools = {"Calculator": {"actors": 1, "num_gpus": 1.5}}  # Ray has parts of one, or whole ones
+    config = configured({"name": "vllm", "tensor_parallel_size": 2, "replicas": 2}, tools=tools)
+    with pytest.raises(ValueError, match=r"1\.5"):
+        start_pools(config)
+    assert free_gpus(4)
+
+
+def test_a_pool_whose_replicas_have_no_place_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.pools._PATIENCE_S", 3.0)
+    nothing = {"path": str(tmp_path / "nothing")}  # what has a place fails to load
+    engines = {"loss": {"name": "torch"}}
+    config = configured(
+        {"name": "torch", "num_gpus": 1, "replicas": 5}, engines=engines, model=nothing
+    )
+    pools = start_pools(config)
+    told: list[str] = []
+
+    def tell(line: str) -> None:
+        told.append(line)
+        if line.startswith("pool position+sample: "):
+            raise ConfigError("enough")  # it would wait for the fifth from here on
+
+    with pytest.raises(ConfigError, match="enough"):
+        wait_for_pools(pools, {}, {}, tell)
+    assert " of 5 actors have no place after 3 s; each asks for num_gpus 1, free are " in told[-1]
+
+
 def test_gpus_of_all_pools_are_counted() -> None:
     engines = {"loss": {"name": "vllm", "num_gpus": 1, "replicas": 3}}
-    config = RunConfig.model_validate(
-        {"run": "r", "input": "i", "model": {"path": "m"}, "tools": {"Calculator": {}}}
-        | {"engine": SPLIT.model_dump(), "engines": engines}
-    )
-    line = shortage(config)
+    line = shortage(configured(SPLIT.model_dump(), engines=engines))
     assert line is not None and line.startswith("5 GPUs are asked for and 4 are there; see ")
+
+
+@pytest.mark.parametrize(
+    ("parts", "replicas", "nodes", "room"),
+    [
+        (4, 1, [2, 2], 0),
+        (4, 1, [2, 2, 4], None),
+        (2, 3, [3, 3, 0], 2),
+        (2, 3, [3, 4], None),
+        (3, 1, [], 0),
+        (1, 5, [], None),  # none of several GPUs
+    ],
+)
+def test_a_split_model_needs_its_gpus_on_one_node(
+    parts: int, replicas: int, nodes: list[float], room: int | None
+) -> None:
+    engine = {"name": "vllm", "tensor_parallel_size": parts, "replicas": replicas}
+    lines = without_a_node(configured(engine).pools, nodes)
+    if room is None:
+        assert lines == []
+    else:
+        assert lines == [
+            f"pool position+sample+loss: {replicas} times {parts} GPUs of one node are asked for "
+            f"(tensor_parallel_size {parts}), the nodes have room for {room}: the largest has "
+            f"{max(nodes, default=0)} GPUs"
+        ]
+
+
+def test_a_node_that_is_too_small_is_named_beside_the_sum() -> None:
+    line = shortage(configured({"name": "vllm", "tensor_parallel_size": 3, "replicas": 2}))
+    assert line is not None and line.startswith("6 GPUs are asked for and 4 are there; pool ")
+    assert "2 times 3 GPUs of one node are asked for" in line and "room for 1" in line
