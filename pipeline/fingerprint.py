@@ -24,13 +24,7 @@ _FREE = {
     "report_tau_f",
 }
 # The last two decide what vLLM computes together, which the time of day decides as well.
-_FREE_OF_AN_ENGINE = {
-    "replicas",
-    "num_gpus",
-    "num_threads",
-    "gpu_memory_utilization",
-    "max_num_seqs",
-}
+_FREE_OF_AN_ENGINE = {"replicas", "num_gpus", "gpu_memory_utilization", "max_num_seqs"}
 _FREE_OF_A_TOOL = {
     "prompt",
     "tau_f",
@@ -76,16 +70,18 @@ def _engine_values(config: RunConfig, engines: Mapping[Kind, EngineInfo]) -> dic
     """What answers, under "engine" where it is one pool, else for each kind.
 
     Where P and S have pools of their own, S finds nothing that P computed, and computes it in
-    other company: that may change the last digits, and with them a sample.
+    other company: that may change the last digits, and with them a sample. So may the number of
+    threads, between which a CPU divides its sums.
     """
     values: dict[str, Any] = {}
     for pool in config.pools:
-        vllm = pool.engine.name == "vllm"
+        vllm, info = pool.engine.name == "vllm", engines[pool.kinds[0]]
         free = _FREE_OF_AN_ENGINE | ({"kept_tokens"} if vllm else set())
+        free |= {"num_threads"} if info.device != "cpu" else set()
         settings = pool.engine.model_dump(mode="json", exclude=free)
         if vllm:
             settings |= {name: os.environ[name] for name in _VLLM_VARIABLES if name in os.environ}
-        settings |= engines[pool.kinds[0]]._asdict()
+        settings |= info._asdict()
         places = ["engine"] if len(config.pools) == 1 else [f"engines.{k}" for k in pool.kinds]
         values |= {f"{place}.{key}": settings[key] for place in places for key in settings}
     return values

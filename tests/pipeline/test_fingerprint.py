@@ -42,7 +42,7 @@ def test_what_changes_no_byte_of_a_unit_changes_no_fingerprint() -> None:
         {"run": "elsewhere"},
         {"input": "moved/docs"},
         {"model": {"path": "moved/m"}},
-        {"engine": {"name": "torch", "replicas": 8, "num_gpus": 1, "num_threads": 4}},
+        {"engine": {"name": "torch", "replicas": 8, "num_gpus": 1}},
         {"engine": {"name": "torch", "gpu_memory_utilization": 0.5, "max_num_seqs": 8}},
         {"engines": {"loss": "torch", "position": {"name": "torch"}}},  # one pool all the same
         {"tools": {"Calculator": {"tau_f": 2.0, "actors": 3, "max_examples": 5}}},
@@ -61,17 +61,23 @@ def test_what_changes_no_byte_of_a_unit_changes_no_fingerprint() -> None:
         ({"unit_documents": 7}, "unit_documents"),
         ({"engine": {"name": "torch", "token_budget": 512}}, "engine.token_budget"),
         ({"engine": {"name": "torch", "kept_tokens": 0}}, "engine.kept_tokens"),
+        ({"engine": {"name": "torch", "num_threads": 2}}, "engine.num_threads"),
         ({"sampling": {"temperature": 0.5}}, "sampling.temperature"),
         ({"tools": {"Calculator": {"k": 3}}}, "tools.Calculator.k"),
         ({"report_tau_f": [0.25]}, "smallest tau_f"),
         ({"info": ENGINE._replace(weights_id="weights-2")}, "engine.weights_id"),
-        ({"info": ENGINE._replace(device="cuda")}, "engine.device"),
         ({"version": "2"}, "tools.Calculator.version"),
         ({"stamp": "other input"}, "input"),
     ],
 )
 def test_what_changes_bytes_is_named_by_its_key(change: dict[str, Any], key: str) -> None:
     assert changed({}, change) == [key]
+
+
+def test_the_threads_beside_a_gpu_change_nothing() -> None:
+    gpu: dict[str, Any] = {"info": ENGINE._replace(device="cuda")}
+    assert changed({}, gpu) == ["engine.device", "engine.num_threads"]
+    assert changed(gpu, gpu | {"engine": {"name": "torch", "num_threads": 2}}) == []
 
 
 def test_a_new_tool_is_a_change() -> None:
