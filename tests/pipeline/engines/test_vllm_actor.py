@@ -32,33 +32,46 @@ def engine_processes() -> list[psutil.Process]:
 
 
 @pytest.mark.ray
-def test_units_are_annotated_in_an_actor(local_ray: None, tmp_path: Path) -> None:
+def test_units_are_annotated_at_once_in_an_actor(local_ray: None, tmp_path: Path) -> None:
     import ray
 
     from pipeline.engines.actor import LMActor
 
-    config = load_config(demo_config(tmp_path, 3))
+    config = load_config(demo_config(tmp_path, 4))
     codec = TokenCodec.load(MODEL)
     torch_engine = TorchEngine.load(MODEL)
     method = resolve_method(config, codec, context=torch_engine.info.max_len)
-    unit = prepare(read_rows(tmp_path / "documents.parquet", 0, 3), "u", method, codec)
+    units = [
+        prepare(read_rows(tmp_path / "documents.parquet", start, 2), f"u{start}", method, codec)
+        for start in (0, 2)
+    ]
     pool = PoolPlan(kinds=KINDS, engine=EngineConfig(name="vllm", token_budget=1024))
     actor: Any = LMActor.remote(config.model, pool)
     assert ray.get(actor.info.remote()).name == "vllm"
 
-    sampled = ray.get(actor.sample_unit.remote(unit, method))
-    assert_same_positions(sampled, sample_calls(unit, method, codec, torch_engine))
-    calls = [call for row in sampled.to_pylist() for call in row["calls"]]
-    assert calls and {call["tool"] for call in calls} <= set(config.tools)
-
-    requests = distinct_requests(sampled)
-    results = {
-        tool: {request: ToolResult.ok("29 May") for request in asked}
-        for tool, asked in requests.items()
-    }
-    answered = record_results(sampled, results, codec, max_result_tokens=method.max_result_tokens)
-    scored = ray.get(actor.score_unit.remote(answered, method))
-    assert_same_losses(scored, score_calls(answered, method, codec, torch_engine))
+    all_sampled = ray.get([actor.sample_unit.remote(unit, method) for unit in units])
+    answered = []
+    for unit, sampled in zip(units, all_sampled, strict=True):
+        assert_same_positions(sampled, sample_calls(unit, method, codec, torch_engine))
+        calls = [call for row in sampled.to_pylist() for call in row["calls"]]
+        assert calls and {call["tool"] for call in calls} <= set(config.tools)
+        results = {
+            tool: {request: ToolResult.ok("29 May") for request in asked}
+            for tool, asked in distinct_requests(sampled).items()
+        }
+        answered.append(
+            record_results(sampled, results, codec, max_result_tokens=method.max_result_tokens)
+        )
+    # The first unit's samples again beside the losses of both: sampling with the same seeds.
+    *all_scored, again = ray.get(
+        [
+            *(actor.score_unit.remote(unit, method) for unit in answered),
+            actor.sample_unit.remote(units[0], method),
+        ]
+    )
+    for unit, scored in zip(answered, all_scored, strict=True):
+        assert_same_losses(scored, score_calls(unit, method, codec, torch_engine))
+    assert_same_positions(again, all_sampled[0])
 
     running = engine_processes()
     assert running
