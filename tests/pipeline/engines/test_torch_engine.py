@@ -1,4 +1,4 @@
-"""TorchEngine against the slow reference, for GPT-J, GPT-2 and Llama."""
+"""What is TorchEngine's own, beside what every engine must do (test_torch_conformance.py)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from pipeline.engines.protocol import (
     LossRequest,
     PositionRequest,
-    Sample,
     SampleRequest,
     SamplingParams,
 )
@@ -79,42 +78,6 @@ SAMPLES = [
 ]
 
 
-def test_positions_equal_the_reference(engine: TorchEngine, reference: SlowReference) -> None:
-    token_ids = [257, 3, VOCABULARY - 1]
-    for request, logprobs_nA in zip(
-        POSITIONS, every(engine.position_logprobs(POSITIONS, token_ids)), strict=True
-    ):
-        assert logprobs_nA.dtype == np.float32
-        np.testing.assert_allclose(
-            logprobs_nA, reference.position_logprobs(request, token_ids), atol=1e-4
-        )
-
-
-def test_losses_equal_the_reference(engine: TorchEngine, reference: SlowReference) -> None:
-    for request, logprobs_QW in zip(
-        LOSSES, every(engine.window_logprobs(LOSSES, WIDTH)), strict=True
-    ):
-        assert logprobs_QW.dtype == np.float32
-        assert logprobs_QW.shape == (len(request.positions), WIDTH)
-        np.testing.assert_allclose(
-            logprobs_QW, reference.window_logprobs(request, WIDTH), atol=1e-4
-        )
-
-
-def test_losses_past_the_end_of_the_document_are_nan(engine: TorchEngine) -> None:
-    [logprobs_QW] = every(engine.window_logprobs([losses(9, 25, 22)], WIDTH))
-    assert np.isnan(logprobs_QW).tolist() == [[False, False, False, True, True]]
-
-
-def test_greedy_samples_equal_generate(engine: TorchEngine, reference: SlowReference) -> None:
-    params = SamplingParams(stop_ids=STOP_IDS, max_new_tokens=12, temperature=0.0)
-    answers = every(engine.sample(SAMPLES, params))
-    for request, samples_Km in zip(SAMPLES, answers, strict=True):
-        expected = reference.greedy(request, stop_ids=STOP_IDS, max_new_tokens=12)
-        num_samples = request.seeds_Km.shape[1]
-        assert samples_Km == [[sample] * num_samples for sample in expected]
-
-
 @pytest.mark.parametrize(("temperature", "top_p"), [(1.0, 1.0), (1.7, 0.8)])
 def test_drawn_samples_equal_token_by_token_sampling(
     engine: TorchEngine, reference: SlowReference, temperature: float, top_p: float
@@ -127,14 +90,6 @@ def test_drawn_samples_equal_token_by_token_sampling(
     assert len(lengths) > 4  # rows left at different times
     for request, samples_Km in zip(SAMPLES, answers, strict=True):
         assert samples_Km == reference.draw(request, params)
-
-
-def test_samples_do_not_depend_on_what_else_is_sampled(engine: TorchEngine) -> None:
-    params = SamplingParams(stop_ids=STOP_IDS, max_new_tokens=12)
-    together = every(engine.sample(SAMPLES, params))
-    assert together == every(engine.sample(SAMPLES, params))
-    assert together == [every(engine.sample([request], params))[0] for request in SAMPLES]
-    assert together == every(engine.sample(SAMPLES[::-1], params))[::-1]
 
 
 def test_more_samples_than_rows_of_a_pass(engine: TorchEngine) -> None:
@@ -167,29 +122,6 @@ def test_an_opening_of_several_tokens_is_fed_before_the_first_draw(
     assert every(engine.sample([request], params)) == [reference.draw(request, params)]
 
 
-def test_a_sample_ends_with_the_first_stop_token(engine: TorchEngine) -> None:
-    greedy = SamplingParams(stop_ids=frozenset(), max_new_tokens=6, temperature=0.0)
-    [[[free]]] = every(engine.sample([sampling(9, 3, m=1)], greedy))
-    assert len(free.token_ids) == 6 and not free.ended
-    stop = free.token_ids[-1]
-    stopping = SamplingParams(stop_ids=frozenset({stop}), max_new_tokens=6, temperature=0.0)
-    [[[stopped]]] = every(engine.sample([sampling(9, 3, m=1)], stopping))
-    first = free.token_ids.index(stop) + 1
-    assert stopped == Sample(free.token_ids[:first], ended=True)
-
-
-def test_the_end_of_text_ends_a_sample_that_is_then_not_ended(
-    engine: TorchEngine, codec: TokenCodec
-) -> None:
-    params = SamplingParams(stop_ids=frozenset(), max_new_tokens=8, temperature=4.0)
-    [[samples]] = every(engine.sample([sampling(9, 3, m=300)], params))
-    finished = [s for s in samples if codec.eos_id in s.token_ids]
-    assert finished
-    assert all(s.token_ids.index(codec.eos_id) == len(s.token_ids) - 1 for s in finished)
-    assert any(len(s.token_ids) < 8 for s in finished)
-    assert not any(s.ended for s in samples)
-
-
 @pytest.mark.parametrize("token_budget", [64, 100, 10_000])
 def test_the_token_budget_changes_no_number(
     checkpoint: Path, engine: TorchEngine, token_budget: int
@@ -208,36 +140,10 @@ def test_the_token_budget_changes_no_number(
     assert every(engine.sample(SAMPLES, params)) == every(other.sample(SAMPLES, params))
 
 
-def test_the_order_of_requests_changes_no_number(engine: TorchEngine) -> None:
-    for forward, backward in (
-        (
-            every(engine.position_logprobs(POSITIONS, [3])),
-            every(engine.position_logprobs(POSITIONS[::-1], [3]))[::-1],
-        ),
-        (
-            every(engine.window_logprobs(LOSSES, WIDTH)),
-            every(engine.window_logprobs(LOSSES[::-1], WIDTH))[::-1],
-        ),
-    ):
-        for ours, theirs in zip(forward, backward, strict=True):
-            np.testing.assert_allclose(ours, theirs, atol=1e-5)
-
-
 def test_the_same_call_gives_the_same_bytes(engine: TorchEngine) -> None:
     first = [a.tobytes() for a in every(engine.window_logprobs(LOSSES, WIDTH))]
     every(engine.position_logprobs(POSITIONS, [3]))
     assert first == [a.tobytes() for a in every(engine.window_logprobs(LOSSES, WIDTH))]
-
-
-def test_empty_calls_and_requests(engine: TorchEngine) -> None:
-    params = SamplingParams(stop_ids=STOP_IDS)
-    assert every(engine.position_logprobs([], [3])) == []
-    assert every(engine.window_logprobs([], WIDTH)) == []
-    assert every(engine.sample([], params)) == []
-    empty = PositionRequest(prompt_ids=ids(4), x_ids=ids(0))
-    assert every(engine.position_logprobs([empty], [3, 4]))[0].shape == (0, 2)
-    assert every(engine.window_logprobs([losses(3, 8)], WIDTH))[0].shape == (0, WIDTH)
-    assert every(engine.sample([sampling(9)], params)) == [[]]
 
 
 @pytest.mark.parametrize("architecture", ["gptj", "gpt2", "llama"])
@@ -273,28 +179,13 @@ def test_an_architecture_without_a_packed_form_is_padded_and_says_so(
     assert engine.usage() == (66, 0, 0, 25, 31)
 
 
-def test_a_prompt_longer_than_the_context_is_refused(engine: TorchEngine) -> None:
+def test_a_prompt_fills_the_context_to_the_last_token(engine: TorchEngine) -> None:
+    # begin-of-text + 50 + all tokens of x but the last
     fits = PositionRequest(prompt_ids=ids(50), x_ids=ids(CONTEXT - 50))
     assert every(engine.position_logprobs([fits], [3]))[0].shape == (CONTEXT - 50, 1)
     longer = PositionRequest(prompt_ids=ids(50), x_ids=ids(CONTEXT - 49))
     with pytest.raises(ContractError, match="longer than the context: 97 tokens, expected at most"):
         every(engine.position_logprobs([fits, longer], [3]))
-    with pytest.raises(ContractError, match="longer than the context"):
-        every(engine.window_logprobs([losses(60, 60, 50)], WIDTH))
-    params = SamplingParams(stop_ids=STOP_IDS, max_new_tokens=CONTEXT - 20)
-    with pytest.raises(ContractError, match="longer than the context: 97 tokens"):
-        every(engine.sample([sampling(20, 13)], params))
-
-
-def test_a_window_far_from_the_end_of_a_long_document_fits(engine: TorchEngine) -> None:
-    assert every(engine.window_logprobs([losses(60, 200, 20)], WIDTH))[0].shape == (1, WIDTH)
-
-
-def test_positions_outside_the_document_are_refused(engine: TorchEngine) -> None:
-    with pytest.raises(ContractError, match="positions from 3 to 9"):
-        every(engine.window_logprobs([losses(2, 9, 3, 9)], WIDTH))
-    with pytest.raises(ContractError, match="positions from -1 to 3"):
-        every(engine.sample([sampling(9, -1, 3)], SamplingParams(stop_ids=STOP_IDS)))
 
 
 def test_info_says_what_answers(engine: TorchEngine, codec: TokenCodec) -> None:
