@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.engine_config import VLLM_CONCURRENCY
 from pipeline.engines.checkpoint import load_config, weights_id
 from pipeline.engines.contract import check_lengths, check_positions, check_samples
 from pipeline.engines.protocol import (
@@ -84,7 +85,7 @@ class VLLMEngine:
         self._core = VLLMCore(settings)
         self._checkpoint = (path, revision)
         self._usage = threading.local()
-        self.concurrency = 4
+        self.concurrency = VLLM_CONCURRENCY
         self.kept_tokens = self._core.kept_tokens // self.concurrency
         self.remark = _remark(self._core.capabilities)
         self.info = _info(settings, config.vocab_size)
