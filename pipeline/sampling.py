@@ -1,10 +1,8 @@
 """P and S for a unit: where a call is likely, and which calls (section 2, Sampling API Calls)."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from functools import partial
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -19,39 +17,17 @@ from pipeline.engines.protocol import (
     SampleRequest,
     SamplingParams,
 )
+from pipeline.jobs import NO_IDS, Job, groups_that_fit, jobs_of
 from pipeline.look_ahead import LOOKS_AHEAD, looking_ahead
 from pipeline.losses import WINDOW, weighted_loss
-from pipeline.method import Method, ToolMethod
+from pipeline.method import Method
 from pipeline.positions import select_positions
 from pipeline.schemas import IN_FLIGHT
 from pipeline.seeds import sample_seed
 from pipeline.tokens import TokenCodec
-from pipeline.windows import Window, windows_of
 from tools.calls import CLOSE, ApiCall, may_be_call, parse_call
-from tools.prompt import header, render
 
-NO_IDS = np.zeros(0, dtype=np.int32)
 OUT_OF_MEMORY = "out_of_memory"  # why a document is dropped that an engine cannot fit
-
-# The last tokens of a prompt's examples may merge with the first of a text.
-_SEAM_TOKENS = 2
-
-
-@dataclass(slots=True, kw_only=True)
-class _Job:
-    """One text that M reads for one tool. Positions are the window's."""
-
-    row: int
-    tool: ToolMethod
-    window: Window
-    prompt_ids: NDArray[np.int32]
-    header_len: int  # of prompt_ids, the same for every text
-    fits: bool = True  # the engine has answered everything so far
-    p_api_n: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
-    positions: NDArray[np.int32] = field(default_factory=lambda: NO_IDS)
-    loss_empty: dict[int, float] = field(default_factory=dict)  # by position, nats
-    live: list[int] = field(default_factory=list)  # positions where a call can still be kept
-    samples: list[list[Sample]] = field(default_factory=list)  # for each live position
 
 
 def sample_calls(unit: pa.Table, method: Method, codec: TokenCodec, engine: LMEngine) -> pa.Table:
@@ -61,15 +37,8 @@ def sample_calls(unit: pa.Table, method: Method, codec: TokenCodec, engine: LMEn
     `method.exact_reductions` is on: L- <= L_i(eps) and L+ >= 0, so nothing there can be kept.
     """
     rows = unit.to_pylist()
-    headers = {name: codec.prompt_ids(header(t.template)) for name, t in method.tools.items()}
-    jobs = [
-        _job(index, window, method[offer["tool"]], headers[offer["tool"]], codec)
-        for index, row in enumerate(rows)
-        if row["dropped"] is None
-        for offer in row["offers"]
-        for window in windows_of(row, offer["tool"], codec)
-    ]
-    for group in _groups(jobs, engine.kept_tokens):
+    jobs = jobs_of(rows, method, codec)
+    for group in groups_that_fit(jobs, engine.kept_tokens):
         _find_positions(group, codec, engine)
         _loss_without_call(group, engine)
         for job in group:
@@ -88,42 +57,7 @@ def sample_calls(unit: pa.Table, method: Method, codec: TokenCodec, engine: LMEn
     return pa.Table.from_pylist(rows, schema=IN_FLIGHT)
 
 
-def _job(
-    index: int,
-    window: Window,
-    tool: ToolMethod,
-    header_ids: NDArray[np.int32],
-    codec: TokenCodec,
-) -> _Job:
-    prompt_ids = codec.prompt_ids(render(tool.template, window.text))
-    shared = max(len(header_ids) - _SEAM_TOKENS, 0)
-    same = np.array_equal(prompt_ids[:shared], header_ids[:shared])
-    return _Job(
-        row=index,
-        tool=tool,
-        window=window,
-        prompt_ids=prompt_ids,
-        header_len=shared if same else 0,
-    )
-
-
-def _groups(jobs: Sequence[_Job], kept_tokens: int) -> Iterator[list[_Job]]:
-    """The jobs of whole documents, as many as the engine keeps P's keys and values of."""
-    group: list[_Job] = []
-    tokens = 0
-    for _, jobs_of_row in groupby(jobs, key=lambda job: job.row):
-        document = list(jobs_of_row)
-        more = sum(len(j.prompt_ids) - j.header_len + len(j.window.x_ids) for j in document)
-        if group and kept_tokens and tokens + more > kept_tokens:
-            yield group
-            group, tokens = [], 0
-        group += document
-        tokens += more
-    if group:
-        yield group
-
-
-def _find_positions(jobs: Sequence[_Job], codec: TokenCodec, engine: LMEngine) -> None:
+def _find_positions(jobs: Sequence[Job], codec: TokenCodec, engine: LMEngine) -> None:
     requests = [
         PositionRequest(
             prompt_ids=job.prompt_ids,
@@ -144,7 +78,7 @@ def _find_positions(jobs: Sequence[_Job], codec: TokenCodec, engine: LMEngine) -
         )
 
 
-def _loss_without_call(jobs: Sequence[_Job], engine: LMEngine) -> None:
+def _loss_without_call(jobs: Sequence[Job], engine: LMEngine) -> None:
     """L_i(eps) of every selected position, one pass for each text whatever tools it is for."""
     wanted: dict[tuple[int, tuple[int, int]], set[int]] = defaultdict(set)
     x_ids = {}
@@ -170,7 +104,7 @@ def _loss_without_call(jobs: Sequence[_Job], engine: LMEngine) -> None:
 
 
 def _draw(
-    jobs: Sequence[_Job],
+    jobs: Sequence[Job],
     rows: Sequence[dict[str, Any]],
     method: Method,
     codec: TokenCodec,
@@ -202,7 +136,7 @@ def _draw(
             job.samples = samples
 
 
-def _seeds(job: _Job, doc_id: str, run_seed: int) -> NDArray[np.uint64]:
+def _seeds(job: Job, doc_id: str, run_seed: int) -> NDArray[np.uint64]:
     return np.array(
         [
             [sample_seed(run_seed, doc_id, job.tool.name, place, j) for j in range(job.tool.m)]
@@ -212,7 +146,7 @@ def _seeds(job: _Job, doc_id: str, run_seed: int) -> NDArray[np.uint64]:
     )
 
 
-def _record(job: _Job, row: dict[str, Any], codec: TokenCodec) -> None:
+def _record(job: Job, row: dict[str, Any], codec: TokenCodec) -> None:
     """Append to the row what was found, at positions of the document."""
     drawn = dict(zip(job.live, job.samples, strict=True))
     offsets = codec.insertion_offsets(row["text"], np.asarray(row["input_ids"], dtype=np.int32))
