@@ -5,12 +5,12 @@ the same model with other weights, `foreign` one of a model with another context
 random tokens: a wrong row or token is far off.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from transformers import AutoModelForCausalLM
 
 from pipeline.engines.checkpoint import weights_id
@@ -23,25 +23,15 @@ from pipeline.engines.protocol import (
     SamplingParams,
 )
 from pipeline.tokens import TokenCodec
+from tests.pipeline.engines.asked import LOSSES, STOP_IDS, WIDTH, at, ids, losses, sampling
+from tests.pipeline.engines.asked import SAMPLES as _SAMPLES
 from tests.pipeline.slow_reference import SlowReference
 from tests.pipeline.tiny_checkpoints import CONTEXT, VOCABULARY
 from tools.base import ConfigError, ContractError
 
-WIDTH = 5
 TOKENS = [257, 3, VOCABULARY - 1]
 FLOOR = 0.05
-# One token in nine ends a sample: lengths from 1 to the limit.
-STOP_IDS = frozenset(range(2, VOCABULARY, 9))
 UNICODE = "na\u00efve caf\u00e9s \u2014 \u65e5\u672c\u8a9e, \U0001f600 and more [1] text"
-
-
-def ids(length: int, seed: int = 0) -> NDArray[np.int32]:
-    """Random tokens, other ones for each length and seed; never the end of text, which is 0."""
-    return np.random.default_rng((seed, length)).integers(1, VOCABULARY, length, dtype=np.int32)
-
-
-def at(*positions: int) -> NDArray[np.int32]:
-    return np.array(positions, dtype=np.int32)
 
 
 def asking(prompt: int, n: int, floor: float = 0.0) -> PositionRequest:
@@ -50,33 +40,9 @@ def asking(prompt: int, n: int, floor: float = 0.0) -> PositionRequest:
     )
 
 
-def losses(z: int, n: int, *positions: int) -> LossRequest:
-    return LossRequest(z_ids=ids(z, seed=1), x_ids=ids(n), positions=at(*positions))
-
-
-def sampling(n: int, *positions: int, m: int = 2, prompt: int = 6) -> SampleRequest:
-    seeds_Km = 1000 * n + np.arange(len(positions) * m, dtype=np.uint64).reshape(-1, m)
-    return SampleRequest(
-        prompt_ids=ids(prompt), x_ids=ids(n), positions=at(*positions), open_ids=(257,),
-        seeds_Km=seeds_Km, header_len=prompt // 2,
-    )  # fmt: skip
-
-
 POSITIONS = [asking(7, 1), asking(3, 30), asking(12, 9), asking(7, 30), asking(40, 40)]
-LOSSES = [
-    losses(0, 1, 0),  # nothing but the begin-of-text token before the only token
-    losses(0, 25, 0, 3, 12),
-    losses(9, 25, 24, 20, 22, 0, 20),  # past the end, unordered, one twice
-    losses(9, 25, 7),  # the same z and x as above
-    losses(4, 12, 6),
-    losses(4, 12),
-]
-SAMPLES = [
-    sampling(30, 0, 7, 29),
-    sampling(5, 2, m=3, prompt=20),
-    sampling(30),
-    sampling(18, 4, 5, 6, 17, m=4),
-]
+# Half of each prompt is the same for all texts.
+SAMPLES = [replace(sample, header_len=len(sample.prompt_ids) // 2) for sample in _SAMPLES]
 
 
 def check_positions(

@@ -8,8 +8,8 @@ import torch
 
 from pipeline.engines.protocol import SamplingParams
 from pipeline.engines.torch_engine import TorchEngine
+from tests.pipeline.engines.asked import LOSSES, SAMPLES, STOP_IDS, WIDTH, every
 from tests.pipeline.engines.test_reuse import TEXTS
-from tests.pipeline.engines.test_torch_engine import LOSSES, SAMPLES, STOP_IDS, WIDTH, every
 from tests.pipeline.slow_reference import SlowReference
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")

@@ -11,7 +11,7 @@ from pipeline.engines.causal_lm import Prefix
 from pipeline.engines.protocol import PositionRequest, Sample, SampleRequest, SamplingParams
 from pipeline.engines.torch_engine import TorchEngine
 from pipeline.tokens import TokenCodec
-from tests.pipeline.engines.test_torch_engine import (
+from tests.pipeline.engines.asked import (
     LOSSES,
     SAMPLES,
     STOP_IDS,

@@ -10,8 +10,8 @@ import torch
 
 from pipeline.engines.protocol import SamplingParams
 from pipeline.engines.torch_engine import TorchEngine
+from tests.pipeline.engines.asked import LOSSES, STOP_IDS, WIDTH, every, losses
 from tests.pipeline.engines.test_reuse import TEXTS
-from tests.pipeline.engines.test_torch_engine import LOSSES, STOP_IDS, WIDTH, every, losses
 
 PARAMS = SamplingParams(stop_ids=STOP_IDS, max_new_tokens=10)
 POSITIONS = [position for position, _ in TEXTS]

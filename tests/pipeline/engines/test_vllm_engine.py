@@ -17,19 +17,9 @@ from pipeline.engines.protocol import EngineUsage, SamplingParams
 from pipeline.engines.vllm_capabilities import vllm_version
 from pipeline.engines.vllm_engine import VLLMEngine
 from pipeline.tokens import TokenCodec
+from tests.pipeline.engines.asked import LOSSES, STOP_IDS, WIDTH, losses, sampling
 from tests.pipeline.engines.checkpoint_variants import save_vllm_checkpoint, with_other_weights
-from tests.pipeline.engines.conformance import (
-    LOSSES,
-    POSITIONS,
-    SAMPLES,
-    STOP_IDS,
-    TOKENS,
-    WIDTH,
-    Conformance,
-    asking,
-    losses,
-    sampling,
-)
+from tests.pipeline.engines.conformance import POSITIONS, SAMPLES, TOKENS, Conformance, asking
 from tests.pipeline.slow_reference import SlowReference
 from tests.pipeline.tiny_checkpoints import CONTEXT, VOCABULARY
 from tools.base import ConfigError, ContractError
