@@ -223,7 +223,8 @@ def test_ctrl_c_is_one_line_and_the_same_command_continues(
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     )  # fmt: skip
     while not run.marked_units():
-        assert driver.poll() is None, "the run ended before it could be interrupted"
+        if driver.poll() is not None:
+            pytest.fail(f"it ended before it could be interrupted: {driver.communicate()[1]}")
         time.sleep(0.02)
     os.killpg(driver.pid, signal.SIGINT)
     _, shown = driver.communicate(timeout=60)
