@@ -37,8 +37,4 @@ def read_trace(unit: pa.Table) -> dict[str, Any]:
 
 def usage_between(before: EngineUsage, after: EngineUsage) -> dict[str, int]:
     """What an engine did between two readings, by kind."""
-    return {
-        kind: later - earlier
-        for kind, earlier, later in zip(EngineUsage._fields, before, after, strict=True)
-        if later != earlier
-    }
+    return {kind: count for kind, count in after.since(before)._asdict().items() if count}

@@ -74,14 +74,13 @@ class MeteredEngine:
         before = self._engine.usage()
         with timed(self.info.device) as seconds:
             answer = ask()
-        after = self._engine.usage()
-        tokens = sum(getattr(after, f"{k}_tokens") - getattr(before, f"{k}_tokens") for k in KINDS)
-        padding = after.padding_tokens - before.padding_tokens
+        done = self._engine.usage().since(before)
+        tokens = sum(getattr(done, f"{k}_tokens") for k in KINDS)
         self.seconds[kind] += seconds
         self.work[kind] += Work(
             tokens=tokens,
-            padding=padding,
-            rows=after.head_rows - before.head_rows,
-            pairs=pairs(answer, tokens - padding),
+            padding=done.padding_tokens,
+            rows=done.head_rows,
+            pairs=pairs(answer, tokens - done.padding_tokens),
         )
         return answer

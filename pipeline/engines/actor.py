@@ -25,7 +25,7 @@ from pipeline.engines.protocol import (
     LossRequest,
     PositionRequest,
 )
-from pipeline.engines.routed import Route, RoutedEngine, usage_since
+from pipeline.engines.routed import Route, RoutedEngine
 from pipeline.engines.unbroken import Once, to_its_end
 from pipeline.method import Method
 from pipeline.sampling import sample_calls
@@ -149,7 +149,7 @@ class LMHost:
         def answered() -> tuple[Any, EngineUsage]:
             before = loaded.engine.usage()
             answer = ask(loaded.engine)
-            return answer, usage_since(before, loaded.engine.usage())
+            return answer, loaded.engine.usage().since(before)
 
         tokens = sum(map(request_tokens, requests))
         return await self._in_turn(turn, tokens, loaded, answered)

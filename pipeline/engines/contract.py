@@ -3,7 +3,20 @@
 from collections.abc import Iterable, Sequence
 
 from pipeline.engines.protocol import LossRequest, SampleRequest, SamplingParams
-from tools.base import ContractError
+from pipeline.tokens import TokenCodec
+from tools.base import ConfigError, ContractError
+
+
+def load_codec(path: str, revision: str | None) -> tuple[TokenCodec, int]:
+    """The codec of a checkpoint, and the token that every sequence begins with.
+
+    Raises:
+        ConfigError: the checkpoint is missing, its tokenizer not usable, or has no such token.
+    """
+    codec = TokenCodec.load(path, revision)
+    if codec.bos_id is None:
+        raise ConfigError(f"{path}: its tokenizer has no begin-of-text and no end-of-text token")
+    return codec, codec.bos_id
 
 
 def check_lengths(stage: str, lengths: Iterable[int], max_len: int) -> None:

@@ -103,6 +103,13 @@ class EngineUsage(NamedTuple):
     padding_tokens: int = 0
     head_rows: int = 0
 
+    def plus(self, other: "EngineUsage") -> "EngineUsage":
+        return EngineUsage(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def since(self, before: "EngineUsage") -> "EngineUsage":
+        """What came after an earlier reading."""
+        return EngineUsage(*(a - b for a, b in zip(self, before, strict=True)))
+
 
 class LMEngine(Protocol):
     """A causal language model with its weights loaded.

@@ -23,14 +23,6 @@ Answer = TypeVar("Answer")
 Rows = Sequence[NDArray[np.float32] | None]
 
 
-def usage_sum(one: EngineUsage, other: EngineUsage) -> EngineUsage:
-    return EngineUsage(*(a + b for a, b in zip(one, other, strict=True)))
-
-
-def usage_since(before: EngineUsage, after: EngineUsage) -> EngineUsage:
-    return EngineUsage(*(b - a for a, b in zip(before, after, strict=True)))
-
-
 class Route:
     """The replicas of another pool: a request goes to the one with the fewest of ours waiting."""
 
@@ -116,9 +108,9 @@ class RoutedEngine:
         with self._own_turn:
             before = self._own.usage()
             answer = ask()
-            done = usage_since(before, self._own.usage())
+            done = self._own.usage().since(before)
         self._count(done)
-        self._used.total = usage_sum(self.usage(), done)
+        self._used.total = self.usage().plus(done)
         return answer
 
     def _asked(self, route: Route, method: str, requests: Sequence[Any], argument: Any) -> Rows:
@@ -126,5 +118,5 @@ class RoutedEngine:
             return []
         answers: Rows
         answers, done = route.ask(method, list(requests), argument)
-        self._used.total = usage_sum(self.usage(), done)
+        self._used.total = self.usage().plus(done)
         return answers

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 
 from pipeline.engines.causal_lm import causal_lm
 from pipeline.engines.checkpoint import context_length, load_model, weights_id
-from pipeline.engines.contract import check_lengths, check_positions, check_samples
+from pipeline.engines.contract import check_lengths, check_positions, check_samples, load_codec
 from pipeline.engines.decoding import TokenBytes
 from pipeline.engines.pass_runner import PassRunner
 from pipeline.engines.passes import LossPasses, position_pass, shared_tokens, text_key
@@ -29,7 +29,6 @@ from pipeline.engines.protocol import (
 )
 from pipeline.engines.replaceable import check_replaceable
 from pipeline.engines.sampler import Sampler
-from pipeline.tokens import TokenCodec
 from tools.base import ConfigError
 
 
@@ -105,21 +104,17 @@ class TorchEngine:
         Raises:
             ConfigError: the checkpoint is missing, torn, or not supported.
         """
-        codec = TokenCodec.load(path, revision)
-        if codec.bos_id is None:
-            raise ConfigError(
-                f"{path}: its tokenizer has no begin-of-text and no end-of-text token"
-            )
+        codec, bos_id = load_codec(path, revision)
         model = load_model(path, revision, dtype)
         vocab_size = model.config.get_text_config().vocab_size
-        if codec.bos_id >= vocab_size:
+        if bos_id >= vocab_size:
             raise ConfigError(
                 f"{path}: the model has {vocab_size} tokens and the tokenizer's "
-                f"begin-of-text token is {codec.bos_id}: they do not belong together"
+                f"begin-of-text token is {bos_id}: they do not belong together"
             )
         engine = cls(
             model,
-            bos_id=codec.bos_id,
+            bos_id=bos_id,
             eos_id=codec.eos_id,
             token_bytes=codec.token_bytes,
             weights_id=weights_id(path, revision),

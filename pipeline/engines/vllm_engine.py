@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pipeline.engine_config import VLLM_CONCURRENCY
 from pipeline.engines.checkpoint import load_config, weights_id
-from pipeline.engines.contract import check_lengths, check_positions, check_samples
+from pipeline.engines.contract import check_lengths, check_positions, check_samples, load_codec
 from pipeline.engines.protocol import (
     EngineInfo,
     EngineUsage,
@@ -34,7 +34,6 @@ from pipeline.engines.vllm_requests import (
     token_logprobs,
 )
 from pipeline.engines.vllm_start import CoreSettings
-from pipeline.tokens import TokenCodec
 from tools.base import ConfigError
 
 _TEMPERATURES = (0.01, 2.0)  # what vLLM draws at; it would change others without a word
@@ -67,7 +66,8 @@ class VLLMEngine:
         gpu_memory_utilization: float = 0.9,
     ) -> None:
         """Raises ConfigError for a checkpoint or a vLLM that is missing or not usable."""
-        self._bos_id, self._eos_id = _ends_of_text(path, revision)
+        codec, self._bos_id = load_codec(path, revision)
+        self._eos_id = codec.eos_id
         config = load_config(path, revision)
         settings = CoreSettings(
             path=path,
@@ -232,13 +232,6 @@ def _spans(requests: Sequence[LossRequest], width: int) -> dict[tuple[bytes, byt
                 end=max(span.end, min(int(request.positions.max()) + width, n)),
             )
     return spans
-
-
-def _ends_of_text(path: str, revision: str | None) -> tuple[int, int | None]:
-    codec = TokenCodec.load(path, revision)
-    if codec.bos_id is None:
-        raise ConfigError(f"{path}: its tokenizer has no begin-of-text and no end-of-text token")
-    return codec.bos_id, codec.eos_id
 
 
 def _info(settings: CoreSettings, vocab_size: int) -> EngineInfo:

@@ -34,9 +34,8 @@ class Norm:
 
     def __call__(self, x: Tensor) -> Tensor:
         if self.is_rms:
-            return functional.rms_norm(x.float(), self.weight.shape, None, self.eps).to(x.dtype) * (
-                self.weight
-            )
+            normed = functional.rms_norm(x.float(), self.weight.shape, None, self.eps)
+            return normed.to(x.dtype) * self.weight
         return functional.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
 
 
