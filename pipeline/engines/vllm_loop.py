@@ -6,6 +6,7 @@ import threading
 import warnings
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 Answer = TypeVar("Answer")
@@ -22,19 +23,25 @@ class Running:
 
 def run(running: Running, coroutine: Coroutine[Any, Any, Answer]) -> Answer:
     """What `coroutine` returns. If the caller is interrupted, it is cancelled and waited for."""
-    finished = threading.Event()
+    ended: SimpleQueue[None] = SimpleQueue()  # unlike an Event, whole if a signal comes inside it
     tasks: list[asyncio.Task[Answer]] = []
 
     def begin() -> None:
         tasks.append(running.loop.create_task(coroutine))
-        tasks[0].add_done_callback(lambda _: finished.set())
+        tasks[0].add_done_callback(lambda _: ended.put(None))
 
-    running.loop.call_soon_threadsafe(begin)
+    def cancel() -> None:
+        if not tasks:
+            coroutine.close()
+        if not tasks or not tasks[0].cancel():
+            ended.put(None)
+
     try:
-        finished.wait()
+        running.loop.call_soon_threadsafe(begin)
+        ended.get()
     except BaseException:
-        running.loop.call_soon_threadsafe(lambda: tasks[0].cancel())
-        finished.wait()
+        running.loop.call_soon_threadsafe(cancel)
+        ended.get()
         raise
     return tasks[0].result()
 

@@ -1,13 +1,16 @@
 """The loop, the environment and the new weights of a vLLM, without vLLM."""
 
 import asyncio
+import inspect
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextvars import Context
 from types import FrameType
+from typing import TypeVarTuple
 
 import pytest
 
@@ -16,6 +19,8 @@ from pipeline.engines.vllm_core import reload_weights
 from pipeline.engines.vllm_loop import Running, run, stop
 from pipeline.engines.vllm_start import CoreSettings, environment
 from tools.base import ConfigError
+
+Ts = TypeVarTuple("Ts")
 
 
 class ReloadingLLM:
@@ -88,6 +93,39 @@ def test_who_is_interrupted_leaves_nothing_at_work(running: Running) -> None:
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert ended == [True]
+
+
+class InterruptedLoop(asyncio.SelectorEventLoop):
+    """A loop whose caller is interrupted while it hands over the first thing to do."""
+
+    before_it_is_there: bool
+    interrupted = False
+
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        interrupt, self.interrupted = not self.interrupted, True
+        if interrupt and self.before_it_is_there:
+            raise Interrupted
+        handle = super().call_soon_threadsafe(callback, *args, context=context)
+        if interrupt:
+            raise Interrupted
+        return handle
+
+
+@pytest.mark.parametrize("before_it_is_there", [False, True])
+def test_who_is_interrupted_at_the_handing_over_leaves_nothing_at_work(
+    before_it_is_there: bool,
+) -> None:
+    loop = InterruptedLoop()
+    loop.before_it_is_there = before_it_is_there
+    running = Running(loop, threading.Thread(target=loop.run_forever), None)
+    running.thread.start()
+    work = asyncio.sleep(60)
+    with pytest.raises(Interrupted):
+        run(running, work)
+    assert inspect.getcoroutinestate(work) == inspect.CORO_CLOSED
+    stop(running)
 
 
 def test_an_error_of_the_coroutine_is_raised_and_its_answer_returned(running: Running) -> None:
