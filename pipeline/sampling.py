@@ -17,6 +17,7 @@ from pipeline.engines.protocol import (
     SampleRequest,
     SamplingParams,
 )
+from pipeline.failures import OUT_OF_MEMORY
 from pipeline.jobs import NO_IDS, Job, groups_that_fit, jobs_of
 from pipeline.look_ahead import LOOKS_AHEAD, looking_ahead
 from pipeline.losses import WINDOW, weighted_loss
@@ -26,8 +27,6 @@ from pipeline.schemas import IN_FLIGHT
 from pipeline.seeds import sample_seed
 from pipeline.tokens import TokenCodec
 from tools.calls import CLOSE, ApiCall, may_be_call, parse_call
-
-OUT_OF_MEMORY = "out_of_memory"  # why a document is dropped that an engine cannot fit
 
 
 def sample_calls(unit: pa.Table, method: Method, codec: TokenCodec, engine: LMEngine) -> pa.Table:

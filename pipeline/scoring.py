@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.engines.protocol import LMEngine, LossRequest
+from pipeline.failures import OUT_OF_MEMORY
 from pipeline.losses import WINDOW, gain, weighted_loss
 from pipeline.method import Method
-from pipeline.sampling import OUT_OF_MEMORY
 from pipeline.schemas import IN_FLIGHT
 from pipeline.tokens import TokenCodec
 from pipeline.windows import Window, windows_of
