@@ -1,5 +1,6 @@
 """Which engines run M, and on what: the sections `engine` and `engines` of a configuration."""
 
+import re
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -8,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 Kind = Literal["position", "sample", "loss"]  # P, S and L
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
+BUILT_IN = ("auto", "torch", "vllm")
+_OWN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 VLLM_CONCURRENCY = 4  # units at once; its scheduler mixes the requests of all of them
 
 
@@ -20,11 +23,13 @@ class Section(BaseModel):
 class EngineConfig(Section):
     """How M is run; a name alone is short for a section with that name.
 
+    An engine of one's own is named "package.module:Class" (engines/own.py) and given `options`.
     `token_budget` bounds the tokens of one forward pass, padding included, but for a text that
     is longer alone. In vLLM it is max_num_batched_tokens; on a CPU that is at least the context.
     """
 
-    name: Literal["auto", "torch", "vllm"] = "auto"
+    name: str = "auto"
+    options: dict[str, Any] = Field(default_factory=dict)  # of an engine of one's own
     replicas: int = Field(default=1, ge=1)
     num_gpus: int = Field(default=0, ge=0)  # for each replica
     num_threads: int = Field(default=1, ge=1)  # CPU threads of each replica
@@ -39,6 +44,16 @@ class EngineConfig(Section):
     def _a_name_is_a_section(cls, data: Any) -> Any:
         return {"name": data} if isinstance(data, str) else data
 
+    @field_validator("name")
+    @classmethod
+    def _a_name_or_a_place(cls, name: str) -> str:
+        if name not in BUILT_IN and not _OWN.fullmatch(name):
+            raise ValueError(
+                f"{name!r} is no engine: there are {', '.join(BUILT_IN)}, and one of your own is "
+                "named package.module:Class"
+            )
+        return name
+
     @field_validator("num_gpus", mode="before")
     @classmethod
     def _no_part_of_a_gpu(cls, num_gpus: Any) -> Any:
@@ -52,6 +67,8 @@ class EngineConfig(Section):
     @model_validator(mode="after")
     def _one_gpu_for_each_part_of_the_model(self) -> "EngineConfig":
         parts = self.tensor_parallel_size
+        if self.options and not self.is_own:
+            raise ValueError(f"engine {self.name} takes no options; got {', '.join(self.options)}")
         if parts > 1 and self.name == "torch":
             raise ValueError(f"engine torch: tensor_parallel_size {parts}, expected 1; vllm splits")
         if self.num_gpus not in (0, parts):
@@ -60,6 +77,11 @@ class EngineConfig(Section):
                 "many GPUs as tensor_parallel_size says, or none (num_gpus 0) where that is 1"
             )
         return self
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is a class of the user's, and none of ours."""
+        return self.name not in BUILT_IN
 
     @property
     def gpus(self) -> int:
@@ -108,11 +130,16 @@ def plan_pools(engine: EngineConfig, engines: EnginesConfig) -> tuple[PoolPlan, 
 
     A pool that does not both compute P and sample has nobody who would use what is kept of P.
     """
-    by_engine: dict[EngineConfig, list[Kind]] = {}
+    by_engine: list[tuple[EngineConfig, list[Kind]]] = []
     for kind in KINDS:
-        by_engine.setdefault(getattr(engines, kind) or engine, []).append(kind)
+        settings = getattr(engines, kind) or engine
+        shared = next((kinds for other, kinds in by_engine if other == settings), None)
+        if shared is None:
+            by_engine.append((settings, [kind]))
+        else:
+            shared.append(kind)
     pools = []
-    for settings, kinds in by_engine.items():
+    for settings, kinds in by_engine:
         if not {"position", "sample"} <= set(kinds):
             settings = settings.model_copy(update={"kept_tokens": 0})
         pools.append(PoolPlan(kinds=tuple(kinds), engine=settings))

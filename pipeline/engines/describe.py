@@ -7,6 +7,7 @@ from pipeline.config import ModelConfig, RunConfig
 from pipeline.engine_config import KINDS, EngineConfig, Kind
 from pipeline.engines.checkpoint import load_config, weights_id
 from pipeline.engines.load import chosen, device_of, installed_vllm
+from pipeline.engines.own import describe_own
 from pipeline.engines.protocol import EngineInfo
 
 
@@ -18,6 +19,8 @@ def describe_model(model: ModelConfig, engine: EngineConfig) -> EngineInfo:
             not installed.
     """
     engine = chosen(engine)
+    if engine.is_own:
+        return describe_own(model, engine)
     config, device = load_config(model.path, model.revision), device_of(engine)
     vllm = engine.name == "vllm"
     version = installed_vllm(device) if vllm else importlib.metadata.version("torch")

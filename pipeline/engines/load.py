@@ -4,6 +4,7 @@ import re
 
 from pipeline.config import ModelConfig, RunConfig
 from pipeline.engine_config import KINDS, EngineConfig
+from pipeline.engines.own import load_own
 from pipeline.engines.protocol import LMEngine
 from pipeline.engines.vllm_capabilities import vllm_version
 from tools.base import ConfigError
@@ -25,6 +26,8 @@ def chosen(engine: EngineConfig) -> EngineConfig:
     Raises:
         ConfigError: vLLM is asked for and not installed, or a split model without it.
     """
+    if engine.is_own:
+        return engine
     there = installed_vllm(device_of(engine)) is not None
     if engine.name == "auto":
         name = "vllm" if engine.gpus and there else "torch"
@@ -74,6 +77,8 @@ def load_engine(model: ModelConfig, engine: EngineConfig) -> LMEngine:
             installed.
     """
     engine = chosen(engine)
+    if engine.is_own:
+        return load_own(model, engine)
     return _vllm_engine(model, engine) if engine.name == "vllm" else _torch_engine(model, engine)
 
 
