@@ -1,19 +1,20 @@
 """Units of work: which rows of which file are annotated and committed together."""
 
 import hashlib
-import os
+from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass, fields
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.doc_ids import check_doc_ids
-from pipeline.reading import list_document_files, open_documents
+from pipeline.doc_ids import HashedIds, check_doc_ids, hash_doc_ids
+from pipeline.reading import list_document_files, open_documents, read_footer
 from pipeline.schemas import MANIFEST, conform
-from tools.atomic import write_atomically
+from tools.atomic import write_bytes_atomically
 from tools.base import ContractError, InputError
+from tools.places import NUM_THREADS, Place, absolute, in_order, place, read_bytes, why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,69 +27,121 @@ class Unit:
     num_documents: int
 
 
-def plan_units(inputs: Sequence[Path], unit_documents: int) -> list[Unit]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The units of a run, and a stamp of what they were planned from (see `input_stamp`)."""
+
+    units: list[Unit]
+    stamp: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FileFacts:
+    num_rows: int
+    blake2b: str  # of the footer
+    hashed: HashedIds
+
+
+def plan_input(inputs: Sequence[Place], unit_documents: int) -> Plan:
     """Every row of every input file in exactly one unit, in file and row order.
+
+    Each file is opened once, several at a time: for its footer and its doc_ids.
 
     Raises:
         InputError: nothing to annotate, a file that cannot be used, or a doc_id twice.
     """
     units: list[Unit] = []
+    stamps: list[str] = []
+    ids, prefixes = array("q"), array("q")
     files = list_document_files(inputs)
-    for path in files:
-        total = open_documents(path).metadata.num_rows
-        for row_start in range(0, total, unit_documents):
+    for path, facts in zip(files, in_order(_look_at, files, threads=NUM_THREADS), strict=True):
+        file = str(absolute(path))
+        for row_start in range(0, facts.num_rows, unit_documents):
             units.append(
                 Unit(
                     unit_id=f"{len(units):07d}",
-                    file=str(path.resolve()),
+                    file=file,
                     row_start=row_start,
-                    num_documents=min(unit_documents, total - row_start),
+                    num_documents=min(unit_documents, facts.num_rows - row_start),
                 )
             )
+        if facts.num_rows:
+            stamps.append(f"{path.name}:{facts.num_rows}:{facts.blake2b}")
+        ids.frombytes(facts.hashed.ids.tobytes())
+        prefixes.frombytes(facts.hashed.prefixes.tobytes())
     if not units:
         raise InputError(f"{', '.join(map(str, inputs))}: no documents, every file has 0 rows")
-    check_doc_ids(files)
-    return units
+    check_doc_ids(files, np.frombuffer(ids, np.int64), np.frombuffer(prefixes, np.int64))
+    return Plan(units=units, stamp=_stamp(stamps))
 
 
-def write_manifest(path: Path, units: Sequence[Unit]) -> None:
-    """The plan as a Parquet file, atomically."""
-    table = pa.Table.from_pylist([asdict(unit) for unit in units], schema=MANIFEST)
-    write_atomically(path, lambda temporary: pq.write_table(table, temporary))
+def _look_at(path: Place) -> _FileFacts:
+    footer = read_footer(path)
+    with open_documents(path, footer) as file:
+        hashed = hash_doc_ids(path, file)
+    return _FileFacts(num_rows=footer.metadata.num_rows, blake2b=footer.blake2b, hashed=hashed)
 
 
-def read_manifest(path: Path) -> list[Unit]:
+def plan_units(inputs: Sequence[Place], unit_documents: int) -> list[Unit]:
+    """The units of `plan_input`."""
+    return plan_input(inputs, unit_documents).units
+
+
+def write_manifest(path: Place, units: Sequence[Unit]) -> None:
+    """The plan as a Parquet file, atomically.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    columns = {name: [getattr(unit, name) for unit in units] for name in MANIFEST.names}
+    write_bytes_atomically(path, parquet_bytes(pa.table(columns, schema=MANIFEST)))
+
+
+def parquet_bytes(table: pa.Table, compression: str = "snappy") -> bytes:
+    """The content of the Parquet file of `table`."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression=compression)
+    return bytes(sink.getvalue())
+
+
+def read_manifest(path: Place) -> list[Unit]:
     """The plan of a run.
 
     Raises:
         InputError: there is none, so this is no run directory.
     """
     try:
-        rows = conform(pq.read_table(path), MANIFEST, stage="manifest").to_pylist()
-    except (pa.ArrowException, OSError, ContractError):
+        table = pq.read_table(pa.BufferReader(read_bytes(path)))
+        columns = conform(table, MANIFEST, stage="manifest").to_pydict()
+    except (pa.ArrowException, ContractError, FileNotFoundError, NotADirectoryError):
         raise InputError(
             f"{path.parent}: no run here (no readable {path.name}); name a directory that "
             "`annotate` wrote"
         ) from None
-    return [Unit(**row) for row in rows]
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {why(error)}") from None
+    rows = zip(*(columns[field.name] for field in fields(Unit)), strict=True)
+    return [
+        Unit(unit_id=unit_id, file=file, row_start=row_start, num_documents=num_documents)
+        for unit_id, file, row_start, num_documents in rows
+    ]
 
 
 def input_stamp(units: Iterable[Unit]) -> str:
     """What was planned from, as a hash: the names, row counts and footers of the input files.
 
-    A footer has the places and statistics of all pages, so it changes with the content.
     Directories do not enter, so that a corpus can be moved and its run resumed.
     """
     rows: dict[str, int] = {}
     for unit in units:
         rows[unit.file] = rows.get(unit.file, 0) + unit.num_documents
-    parts = [f"{Path(f).name}:{count}:{_footer_hash(Path(f))}" for f, count in rows.items()]
+    files = [place(file) for file in rows]
+    footers = in_order(read_footer, files, threads=NUM_THREADS)
+    return _stamp(
+        f"{path.name}:{count}:{footer.blake2b}"
+        for path, count, footer in zip(files, rows.values(), footers, strict=True)
+    )
+
+
+def _stamp(parts: Iterable[str]) -> str:
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
-
-
-def _footer_hash(path: Path) -> str:
-    with path.open("rb") as file:
-        file.seek(-8, os.SEEK_END)  # the length of the footer, then "PAR1"
-        length = int.from_bytes(file.read(4), "little")
-        file.seek(-8 - length, os.SEEK_END)
-        return hashlib.blake2b(file.read(length), digest_size=16).hexdigest()
