@@ -14,19 +14,19 @@ from pipeline.engines.describe import describe_engines, engines_line, shortest_c
 from pipeline.engines.load import with_chosen_engines
 from pipeline.engines.protocol import EngineInfo
 from pipeline.fingerprint import changes, digest, fingerprint_of, package_versions
-from pipeline.graph import run_graph
+from pipeline.graph import Work, run_graph
+from pipeline.limits import FailureLimits, TooManyFailures
 from pipeline.method import Method, resolve_method
 from pipeline.pools import start_pools, stop_pools, wait_for_pools
 from pipeline.progress import unit_progress
 from pipeline.ray_session import our_error, ray_session, short_text
 from pipeline.resources import shortage
-from pipeline.rundir import RunDir, RunRecord
+from pipeline.rundir import DoneMark, RunDir, RunRecord
 from pipeline.tokens import TokenCodec
 from pipeline.units import Unit, input_stamp, plan_units, write_manifest
 from tools.atomic import remove_leftovers, write_text_atomically
 from tools.base import ConfigError, ToolformerError
 from tools.registry import build_tool
-from tools.usage import total_usage
 
 
 class Resume(StrEnum):
@@ -66,35 +66,37 @@ def annotate(
     console: Console,
     *,
     resume: Resume = Resume.IF_POSSIBLE,
+    only_failed: bool = False,
     address: str | None = None,
     dashboard: bool = True,
 ) -> Outcome:
     """Annotate every document of `config.input` into the run directory `config.run`.
 
+    With `only_failed` instead try again, in finished units, the documents that failed.
+
     Raises:
         ConfigError, InputError: the run cannot begin or be continued as configured.
         OutputError: the disk is full; finished units stay.
         ContractError: a stage or tool broke its contract.
+        TooManyFailures: more failed than the configuration allows; finished units stay.
     """
     started = time.perf_counter()
     run = RunDir(config.run)
-    check_resume(run, resume)
+    check_resume(run, Resume.ALWAYS if only_failed else resume)
     units = plan_units(config.input, config.unit_documents)
     resolved = resolve_run(config, units)
     with run.lock():
         _begin_or_continue(run, resolved.record, units)
-        marked = run.marked_units()
-        finished = {u.unit_id for u in units if u.unit_id in marked and run.done_mark(u.unit_id)}
-        todo = [unit for unit in units if unit.unit_id not in finished]
-        if todo:
+        work, units_before = _left_to_do(run, units, only_failed=only_failed)
+        if work.units:
             try:
-                _annotate_units(todo, run, resolved, console, address, dashboard)
+                _annotate_units(work, run, resolved, console, address, dashboard)
             finally:
                 _clear(run)  # where one unit failed, writers of others were ended with it
     return Outcome(
-        units_before=len(finished),
-        units_done=len(todo),
-        documents_done=sum(unit.num_documents for unit in todo),
+        units_before=units_before,
+        units_done=len(work.units),
+        documents_done=sum(unit.num_documents for unit in work.units),
         seconds=time.perf_counter() - started,
     )
 
@@ -122,6 +124,23 @@ def resolve_run(config: RunConfig, units: Sequence[Unit]) -> ResolvedRun:
     return ResolvedRun(method=method, engines=engines, tool_versions=tool_versions, record=record)
 
 
+def _left_to_do(run: RunDir, units: Sequence[Unit], *, only_failed: bool) -> tuple[Work, int]:
+    """What this command annotates, and how many units are finished already."""
+    finished: set[str] = set()
+    retried: dict[str, DoneMark] = {}
+    for mark in run.finished(units):
+        finished.add(mark.unit_id)
+        if only_failed and mark.failed:
+            retried[mark.unit_id] = mark
+    todo = [
+        unit
+        for unit in units
+        if (unit.unit_id in retried if only_failed else unit.unit_id not in finished)
+    ]
+    work = Work(units=todo, retried=[*retried.values()], run_path=run.path.resolve())
+    return work, len(finished)
+
+
 def check_resume(run: RunDir, resume: Resume) -> None:
     """Refuse before anything is loaded what `resume` rules out."""
     if resume is Resume.NEVER and run.exists():
@@ -130,7 +149,7 @@ def check_resume(run: RunDir, resume: Resume) -> None:
             "choose another --run or remove the directory"
         )
     if resume is Resume.ALWAYS and not run.exists():
-        raise ConfigError(f"{run.path}: --resume always, but there is no run to continue")
+        raise ConfigError(f"{run.path}: there is no run to continue")
 
 
 def _clear(run: RunDir) -> None:
@@ -156,7 +175,7 @@ def _begin_or_continue(run: RunDir, record: RunRecord, units: Sequence[Unit]) ->
 
 
 def _annotate_units(
-    todo: Sequence[Unit],
+    work: Work,
     run: RunDir,
     resolved: ResolvedRun,
     console: Console,
@@ -168,28 +187,33 @@ def _annotate_units(
             console.print(f"Ray dashboard: http://{dashboard_url}")
         try:
             _check_resources(resolved.config, console, can_grow=address is not None)
-            _run_in_pools(todo, run, resolved, console)
+            committed = _run_in_pools(work, resolved, console)
+        except TooManyFailures as error:
+            raise TooManyFailures(
+                f"{run.path}: {error}; finished units stay: when the cause is mended, the same "
+                "command continues, and --only-failed tries again what failed"
+            ) from None
         except Exception as error:
             raise _in_our_words(error, run) from None
-        marks = {unit.unit_id: run.done_mark(unit.unit_id) for unit in todo}
-        missing = [unit_id for unit_id, mark in marks.items() if mark is None]
-        if missing:
-            raise ToolformerError(
-                f"{run.path}: {len(missing)} of {len(todo)} units were not committed "
-                f"(first: {missing[0]}); run the same command again"
-            )
-    for usage in total_usage(mark.tools for mark in marks.values() if mark).values():
-        for warning in usage.warnings:
-            _tell(console, warning)
+    missing = {unit.unit_id for unit in work.units} - committed
+    if missing:
+        raise ToolformerError(
+            f"{run.path}: {len(missing)} of {len(work.units)} units were not committed "
+            f"(first: {min(missing)}); run the same command again"
+        )
 
 
-def _run_in_pools(
-    todo: Sequence[Unit], run: RunDir, resolved: ResolvedRun, console: Console
-) -> None:
+def _run_in_pools(work: Work, resolved: ResolvedRun, console: Console) -> set[str]:
+    """The ids of the units that were committed; what tools warned of is told at the end."""
     config = resolved.config
     _tell(console, engines_line(config, resolved.engines))
     pools = start_pools(config)
     replicas = sum(pool.engine.replicas for pool in config.pools)
+    limits = FailureLimits(
+        max_failed_documents=config.max_failed_documents,
+        max_failed_calls=config.max_failed_calls,
+    )
+    committed: set[str] = set()
     try:
         with console.status(f"loading {config.model.path} x {replicas}"):
             wait_for_pools(
@@ -198,10 +222,17 @@ def _run_in_pools(
                 resolved.tool_versions,
                 lambda line: _tell(console, line),
             )
-        with unit_progress(run, todo, console):
-            run_graph(todo, config, resolved.method, pools, run.path.resolve())
+        with unit_progress(work.units, console) as advance:
+            for mark in run_graph(work, config, resolved.method, pools):
+                committed.add(mark.unit_id)
+                advance(mark.documents)
+                limits.count(mark)
     finally:
         stop_pools(pools)
+    for usage in limits.tools.values():
+        for warning in usage.warnings:
+            _tell(console, warning)
+    return committed
 
 
 def _check_resources(config: RunConfig, console: Console, *, can_grow: bool) -> None:

@@ -69,6 +69,9 @@ def annotate_command(
     resume: Annotated[Resume, typer.Option(help="Continue a run that is there?")] = (
         Resume.IF_POSSIBLE
     ),
+    only_failed: Annotated[
+        bool, typer.Option("--only-failed", help="Try again what failed in finished units.")
+    ] = False,
     address: Annotated[
         str | None, typer.Option(help="A running Ray cluster (host:port or auto).")
     ] = None,
@@ -76,8 +79,15 @@ def annotate_command(
 ) -> None:
     """Sample, execute and score API calls for every document of the input."""
     settings = load_config(config, run=run)
-    outcome = annotate(settings, stdout, resume=resume, address=address, dashboard=dashboard)
-    _say(outcome, settings.run)
+    outcome = annotate(
+        settings,
+        stdout,
+        resume=resume,
+        only_failed=only_failed,
+        address=address,
+        dashboard=dashboard,
+    )
+    _say(outcome, settings.run, only_failed=only_failed)
     directory = RunDir(settings.run)
     stdout.print(summary_table(_stats(directory)))
     thresholds = {name: tool.tau_f for name, tool in settings.tools.items()}
@@ -199,7 +209,13 @@ def _say_if_unfinished(directory: RunDir) -> None:
         )
 
 
-def _say(outcome: Outcome, run: Path) -> None:
+def _say(outcome: Outcome, run: Path, *, only_failed: bool) -> None:
+    if only_failed:
+        _tell(
+            f"{run}: what failed in {outcome.units_done} of {outcome.units_before} finished units "
+            f"was tried again, {outcome.seconds:.0f} s"
+        )
+        return
     if outcome.units_done == 0:
         _tell(f"{run}: all {outcome.units_before} units are done already; no model work to do")
         return

@@ -101,6 +101,8 @@ class RunConfig(Section):
     max_document_bytes: int = Field(default=2_000_000, ge=1)  # larger ones are dropped, counted
     unit_documents: int = Field(default=64, ge=1)
     tool_cache: Path | None = None  # a directory on a local disk; runs that name it share results
+    max_failed_documents: float = Field(default=0.05, ge=0.0, le=1.0)  # a larger share stops a run
+    max_failed_calls: float = Field(default=0.5, ge=0.0, le=1.0)  # of one tool; so does this
     exact_reductions: bool = True  # skip what provably cannot be kept
     report_tau_f: list[Annotated[float, Field(ge=0.0, allow_inf_nan=False)]] = Field(
         default=[0.5, 1.0, 2.0], min_length=1

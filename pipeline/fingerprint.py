@@ -22,6 +22,8 @@ _FREE = {
     "model",  # the weights themselves are fingerprinted, not where they lie
     "tool_cache",
     "report_tau_f",
+    "max_failed_documents",
+    "max_failed_calls",
 }
 # The last two decide what vLLM computes together, which the time of day decides as well.
 _FREE_OF_AN_ENGINE = {"replicas", "num_gpus", "gpu_memory_utilization", "max_num_seqs"}

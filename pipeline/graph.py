@@ -6,8 +6,8 @@ one block in every stage. Nothing is filtered, joined or regrouped between read 
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,33 +19,48 @@ from pipeline.engine_config import PoolPlan
 from pipeline.method import Method
 from pipeline.pools import Pools
 from pipeline.resources import STAGE_CPUS, stage_actors
-from pipeline.stages.commit import UnitSink
+from pipeline.rundir import DoneMark
+from pipeline.schemas import COMMITTED, conform
+from pipeline.stages.commit import CommitStage
 from pipeline.stages.execute import ExecuteStage
 from pipeline.stages.language_model import LMStage
 from pipeline.stages.read import ReadStage
 from pipeline.units import Unit
 
-_UNITS_PER_WAVE = 2_000  # bounds what the driver holds; engines live through all waves
+# Ray Data holds about 10 KB for each unit of an execution; engines live through all waves. At the
+# end of a wave replicas run out of units: for less than a 500th of the time with so many each.
+_UNITS_PER_WAVE = 2_000
+_UNITS_PER_WAVE_AND_REPLICA = 500
 
 
-def run_graph(
-    units: Sequence[Unit], config: RunConfig, method: Method, pools: Pools, run_path: Path
-) -> None:
-    """Annotate `units` and commit each to `run_path`; returns when all are committed."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What is to be annotated, and where it is committed."""
+
+    units: Sequence[Unit]
+    retried: Sequence[DoneMark]  # of finished units, in which what failed is tried again
+    run_path: Path
+
+
+def run_graph(work: Work, config: RunConfig, method: Method, pools: Pools) -> Iterator[DoneMark]:
+    """The mark of each unit of `work`, in the order they are committed."""
     configure_ray_data()
-    for start in range(0, len(units), _UNITS_PER_WAVE):
-        wave = units[start : start + _UNITS_PER_WAVE]
-        graph(wave, config, method, pools).write_datasink(
-            UnitSink(run_path, wave), ray_remote_args={"num_cpus": STAGE_CPUS}
-        )
+    replicas = sum(pool.engine.replicas for pool in config.pools)
+    size = max(_UNITS_PER_WAVE, replicas * _UNITS_PER_WAVE_AND_REPLICA)
+    for start in range(0, len(work.units), size):
+        wave = replace(work, units=work.units[start : start + size])
+        committed = graph(wave, config, method, pools)
+        for rows in committed.iter_batches(batch_size=None, batch_format="pyarrow"):
+            for mark in conform(rows, COMMITTED, stage="commit").column("mark").to_pylist():
+                yield DoneMark.model_validate_json(mark)
 
 
-def graph(units: Sequence[Unit], config: RunConfig, method: Method, pools: Pools) -> Dataset:
-    """read -> sample -> execute -> score, one block per unit."""
+def graph(work: Work, config: RunConfig, method: Method, pools: Pools) -> Dataset:
+    """read -> sample -> execute -> score -> commit, one block per unit."""
     model = (config.model.path, config.model.revision)
     sampling, scoring = config.pool_of("sample"), config.pool_of("loss")
     units_of_work = ray.data.from_items(
-        [asdict(unit) for unit in units], override_num_blocks=len(units)
+        [asdict(unit) for unit in work.units], override_num_blocks=len(work.units)
     )
     documents = _stage(units_of_work, sampling, ReadStage, *model, method)
     sampled = _stage(documents, sampling, LMStage, "sample", pools.replicas_of("sample"), method)
@@ -53,7 +68,8 @@ def graph(units: Sequence[Unit], config: RunConfig, method: Method, pools: Pools
     executed = _stage(
         sampled, scoring, ExecuteStage, pools.tools, *model, method.max_result_tokens, size=1
     )
-    return _stage(executed, scoring, LMStage, "score", pools.replicas_of("loss"), method)
+    scored = _stage(executed, scoring, LMStage, "score", pools.replicas_of("loss"), method)
+    return _stage(scored, scoring, CommitStage, work.run_path, work.units, work.retried)
 
 
 def _stage(

@@ -13,7 +13,7 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipeline.config import RunConfig
+from pipeline.redrive import count_failed
 from pipeline.schemas import SCORED, conform
 from pipeline.units import Unit, read_manifest
 from tools.atomic import write_atomically, write_text_atomically
@@ -39,11 +40,13 @@ class DoneMark(BaseModel):
     documents: int  # rows read from the input
     rows: int  # documents and parts of long ones
     dropped: dict[str, int]  # rows that went no further, by reason
+    failed: int = 0  # documents that may succeed another day, see pipeline.redrive
     bytes: int
     blake2b: str  # of the unit file
     seconds: dict[str, float]  # by stage
     tokens: dict[str, int]  # run through the model, by kind
     tools: dict[str, ToolUsage] = {}  # what was asked of them
+    begun_at: float = 0.0  # Unix time when it was read; 0 in marks that do not say
     finished_at: float  # Unix time
 
 
@@ -119,6 +122,14 @@ class RunDir:
             return set()
         return {name.removesuffix(".json") for name in names if not name.startswith(".")}
 
+    def finished(self, units: Sequence[Unit]) -> Iterator[DoneMark]:
+        """The marks of those of `units` that are finished, in their order."""
+        marked = self.marked_units()
+        for unit in units:
+            mark = self.done_mark(unit.unit_id) if unit.unit_id in marked else None
+            if mark is not None:
+                yield mark
+
     def done_marks(self) -> list[DoneMark]:
         """The marks of all finished units, in manifest order."""
         marks = (self.done_mark(unit.unit_id) for unit in self.units())
@@ -155,8 +166,8 @@ class RunDir:
             yield
 
 
-def commit_unit(run: RunDir, unit: Unit, scored: pa.Table, mark: dict[str, Any]) -> None:
-    """Write the unit file, then its done-mark, each atomically.
+def commit_unit(run: RunDir, unit: Unit, scored: pa.Table, mark: dict[str, Any]) -> DoneMark:
+    """Write the unit file, then its done-mark, each atomically; returns the mark.
 
     `mark` holds what only the caller knows: seconds, tokens, tools, finished_at.
 
@@ -181,6 +192,7 @@ def commit_unit(run: RunDir, unit: Unit, scored: pa.Table, mark: dict[str, Any])
         documents=documents,
         rows=table.num_rows,
         dropped={reason: dropped.count(reason) for reason in sorted(set(dropped))},
+        failed=count_failed(table),
         bytes=os.stat(path).st_size,
         blake2b=hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest(),
         **mark,
@@ -188,3 +200,4 @@ def commit_unit(run: RunDir, unit: Unit, scored: pa.Table, mark: dict[str, Any])
     write_text_atomically(
         run.done_path(unit.unit_id), json.dumps(done.model_dump(), indent=1, sort_keys=True)
     )
+    return done

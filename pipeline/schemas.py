@@ -132,6 +132,9 @@ MANIFEST = pa.schema(
     ]
 )
 
+# What the graph says of a unit it has committed: its done-mark, as JSON.
+COMMITTED = pa.schema([pa.field("mark", pa.string(), nullable=False)])
+
 
 def conform(table: pa.Table, schema: pa.Schema, *, stage: str) -> pa.Table:
     """`table` with exactly the columns, order and types of `schema`.

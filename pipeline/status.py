@@ -26,6 +26,9 @@ def status_table(run: RunDir) -> Table:
     table.add_row("documents", f"{done:,} of {planned:,} ({done / planned:.1%})")
     for reason, count in sorted(dropped.items()):
         table.add_row(f"dropped: {reason}", f"{count:,}")
+    failed = sum(mark.failed for mark in marks)
+    if failed:
+        table.add_row("failed", f"{failed:,} documents; annotate --only-failed tries them again")
     for name, usage in total_usage(mark.tools for mark in marks).items():
         table.add_row(f"tool {name}", _of_a_tool(usage))
         for warning in usage.warnings:

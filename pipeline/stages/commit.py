@@ -1,46 +1,53 @@
 """The end of the graph: every unit is written once, whole, and marked done."""
 
+import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-from ray.data.block import BlockAccessor
-from ray.data.datasource import Datasink
+import pyarrow.parquet as pq
 
-from pipeline.rundir import RunDir, commit_unit
-from pipeline.schemas import IN_FLIGHT, conform
+from pipeline.redrive import with_retried
+from pipeline.rundir import DoneMark, RunDir, commit_unit
+from pipeline.schemas import COMMITTED, IN_FLIGHT, SCORED, conform
 from pipeline.stages.failure import carried
 from pipeline.trace import read_trace
 from pipeline.units import Unit
 from tools.base import ContractError
 
 
-class UnitSink(Datasink[None]):
-    """A Ray Data sink: one block is one unit is one file.
+class CommitStage:
+    """IN_FLIGHT rows in, one COMMITTED row out: one block is one unit is one file.
 
     A task that Ray repeats does no harm: a unit that is finished stays as it is. Made again it
     would have the same bytes only where its engine promises them.
     """
 
-    def __init__(self, run_path: Path, units: Iterable[Unit]) -> None:
-        self._run_path = run_path
+    def __init__(self, run_path: Path, units: Iterable[Unit], retried: Iterable[DoneMark]) -> None:
+        """`retried` are the marks of finished units in which what failed is tried again."""
+        self._run = RunDir(run_path)
         self._units = {unit.unit_id: unit for unit in units}
+        self._retried = {mark.unit_id: mark for mark in retried}
 
-    @carried()
-    def write(self, blocks: Iterable[Any], ctx: object) -> None:
-        for block in blocks:
-            self._commit(BlockAccessor.for_block(block).to_arrow())
+    async def __call__(self, unit: pa.Table) -> AsyncIterator[pa.Table]:
+        with carried():
+            mark = await asyncio.to_thread(self._committed, unit)
+            yield pa.Table.from_pylist([{"mark": mark.model_dump_json()}], schema=COMMITTED)
 
-    def _commit(self, rows: pa.Table) -> None:
+    def _committed(self, rows: pa.Table) -> DoneMark:
         rows = conform(rows, IN_FLIGHT, stage="commit")
         ids = sorted(set(rows.column("unit_id").to_pylist()))
         if len(ids) != 1 or ids[0] not in self._units:
             raise ContractError(
                 stage="commit", doc_id="(block)", got=f"units {ids}", expected="one planned unit"
             )
-        run = RunDir(self._run_path)
-        if run.done_mark(ids[0]) is None:
-            mark = read_trace(rows) | {"finished_at": time.time()}
-            commit_unit(run, self._units[ids[0]], rows, mark)
+        before = self._run.done_mark(ids[0])
+        if before is not None and before != self._retried.get(ids[0]):
+            return before
+        mark = read_trace(rows) | {"finished_at": time.time()}
+        scored = conform(rows, SCORED, stage="commit")
+        if before is not None:
+            path = self._run.unit_path(ids[0])
+            scored = with_retried(conform(pq.read_table(path), SCORED, stage="commit"), scored)
+        return commit_unit(self._run, self._units[ids[0]], scored, mark)

@@ -1,26 +1,37 @@
 """The end of the graph: what a task that Ray repeats leaves of a unit."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from pipeline.rundir import RunDir
+from pipeline.failures import KILLS_PROCESS
+from pipeline.rundir import DoneMark, RunDir
 from pipeline.schemas import IN_FLIGHT
-from pipeline.stages.commit import UnitSink
+from pipeline.stages.commit import CommitStage
 from pipeline.units import Unit
 
 UNIT = Unit(unit_id="0000000", file="x.parquet", row_start=0, num_documents=1)
 
 
-def block(text: str) -> pa.Table:
+def block(text: str, dropped: str | None = None) -> pa.Table:
     row: dict[str, Any] = {
         "unit_id": UNIT.unit_id, "trace": json.dumps({}), "doc_id": "a", "part": 0, "text": text,
-        "url": None, "date": None, "language": None, "dropped": None, "input_ids": [1],
+        "url": None, "date": None, "language": None, "dropped": dropped, "input_ids": [1],
         "offers": [], "positions": [], "calls": [],
     }  # fmt: skip
     return pa.Table.from_pylist([row], schema=IN_FLIGHT)
+
+
+def commit(stage: CommitStage, unit: pa.Table) -> DoneMark:
+    async def committed() -> list[pa.Table]:
+        return [row async for row in stage(unit)]
+
+    [row] = asyncio.run(committed())
+    return DoneMark.model_validate_json(row.column("mark")[0].as_py())
 
 
 def files(run: RunDir) -> tuple[bytes, bytes]:
@@ -28,18 +39,31 @@ def files(run: RunDir) -> tuple[bytes, bytes]:
 
 
 def test_a_unit_that_is_finished_stays_as_it_is(tmp_path: Path) -> None:
-    run, sink = RunDir(tmp_path), UnitSink(tmp_path, [UNIT])
-    sink.write([block("first")], None)
+    run, stage = RunDir(tmp_path), CommitStage(tmp_path, [UNIT], [])
+    commit(stage, block("first"))
     first = files(run)
-    sink.write([block("second")], None)
+    commit(stage, block("second"))
     assert files(run) == first
 
 
 def test_a_unit_without_its_mark_is_written_again(tmp_path: Path) -> None:
-    run, sink = RunDir(tmp_path), UnitSink(tmp_path, [UNIT])
-    sink.write([block("first")], None)
+    run, stage = RunDir(tmp_path), CommitStage(tmp_path, [UNIT], [])
+    commit(stage, block("first"))
     first, _ = files(run)
     run.done_path(UNIT.unit_id).unlink()
-    sink.write([block("second")], None)
+    commit(stage, block("second"))
     assert files(run)[0] != first
     assert run.done_mark(UNIT.unit_id) is not None
+
+
+def test_what_failed_in_a_finished_unit_is_replaced_once(tmp_path: Path) -> None:
+    run = RunDir(tmp_path)
+    failed = commit(CommitStage(tmp_path, [UNIT], []), block("first", dropped=KILLS_PROCESS))
+    assert failed.failed == 1
+    again = CommitStage(tmp_path, [UNIT], [failed])
+    retried = commit(again, block("second"))
+    second = files(run)
+    assert (retried.failed, run.done_mark(UNIT.unit_id)) == (0, retried)
+    assert pq.read_table(run.unit_path(UNIT.unit_id)).column("text").to_pylist() == ["second"]
+    assert commit(again, block("third")) == retried
+    assert files(run) == second
