@@ -47,9 +47,7 @@ def test_each_tool_has_its_own_share() -> None:
     good = ToolUsage(requests=500, statuses={"ok": 100, "empty": 200, "invalid": 200})
     counted = limits(calls=0.5)
     counted.count(mark(4, {}, QA=good, MT=ToolUsage(requests=90, statuses={"timeout": 50})))
-    with pytest.raises(
-        TooManyFailures, match="^tool MT: 61 of 120 calls failed, more than max_fail"
-    ):
+    with pytest.raises(TooManyFailures, match="tool MT: 61 of 120 calls failed, more"):
         counted.count(
             mark(4, {}, QA=good, MT=ToolUsage(requests=30, statuses={"failed": 11, "ok": 19}))
         )
