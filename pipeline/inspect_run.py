@@ -1,7 +1,6 @@
 """Tables for the terminal: the candidates of a run, and what a run came to."""
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from rich.box import SIMPLE, SIMPLE_HEAD
 from rich.table import Table
@@ -11,13 +10,14 @@ from pipeline.config import RunConfig
 from pipeline.report.calls import EVERY_CALL, CallFilter, CallQuery, ShownCall, find_calls
 from pipeline.report.stats import Stats
 from tools.calls import ARROW, CLOSE, OPEN
+from tools.places import Place
 
 _CONTEXT = 40  # characters of the document on each side of a call
 _LONGEST_RESULT = 90
 
 
 def inspect_table(
-    unit_files: Iterable[Path],
+    unit_files: Iterable[Place],
     config: RunConfig,
     *,
     limit: int = 20,

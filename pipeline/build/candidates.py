@@ -3,10 +3,10 @@
 Shape suffix: C candidates, in the order of the rows and of their `calls`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.look_ahead import LOOKS_AHEAD
-from tools.base import ContractError, InputError, ToolStatus, one_line
+from tools.base import ContractError, InputError, ToolStatus
+from tools.places import NUM_THREADS, Place, in_order, is_remote, read_bytes, why
 
 
 class Fate(StrEnum):
@@ -49,23 +50,40 @@ class Candidates:
         return len(self.row_C)
 
 
-def read_unit(path: Path, columns: Sequence[str]) -> pa.Table:
+def read_unit(path: Place, columns: Sequence[str]) -> pa.Table:
     """The named columns of a committed unit, each in one chunk.
 
     Raises:
         InputError: the file is missing, torn, or lacks a column.
     """
     try:
-        with pq.ParquetFile(path) as unit:
+        # Most of a unit's bytes are wanted: of a store they come in one request.
+        source = pa.BufferReader(read_bytes(path)) if is_remote(path) else path
+        with pq.ParquetFile(source) as unit:
             missing = set(columns) - set(unit.schema_arrow.names)
             if missing:
                 raise InputError(f"{path}: not a unit file: no column {', '.join(sorted(missing))}")
             return unit.read(columns=list(columns)).combine_chunks()
     except (OSError, pa.ArrowException) as error:
         raise InputError(
-            f"{path}: cannot be read: {one_line(error)}; delete it and its mark in "
+            f"{path}: cannot be read: {why(error)}; delete it and its mark in "
             "_done, then annotate again"
         ) from None
+
+
+def read_units(
+    unit_files: Iterable[Place], columns: Sequence[str]
+) -> Iterator[tuple[Place, pa.Table]]:
+    """Each unit file with what `read_unit` gives of it, in order; those of a store some ahead.
+
+    Raises:
+        InputError: as `read_unit`.
+    """
+    files = list(unit_files)
+    read = partial(read_unit, columns=columns)
+    remote = any(map(is_remote, files))
+    units = in_order(read, files, threads=NUM_THREADS) if remote else map(read, files)
+    return zip(files, units, strict=True)
 
 
 def candidates_of(unit: pa.Table) -> Candidates:
@@ -92,7 +110,7 @@ def candidates_of(unit: pa.Table) -> Candidates:
 
 
 def decide(
-    candidates: Candidates, tau_f: Mapping[str, float], *, unit: Path
+    candidates: Candidates, tau_f: Mapping[str, float], *, unit: Place
 ) -> NDArray[np.object_]:
     """The Fate of each candidate [C], before any cap (section 2, Filtering API Calls).
 
@@ -123,7 +141,9 @@ def decide(
     return fate_C
 
 
-def _tau_f_C(candidates: Candidates, tau_f: Mapping[str, float], unit: Path) -> NDArray[np.float64]:
+def _tau_f_C(
+    candidates: Candidates, tau_f: Mapping[str, float], unit: Place
+) -> NDArray[np.float64]:
     unknown = set(candidates.tool_C) - set(tau_f)
     if unknown:
         raise ContractError(

@@ -4,14 +4,13 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.build.candidates import Candidates, Fate, candidates_of, decide, read_unit
+from pipeline.build.candidates import Candidates, Fate, candidates_of, decide, read_units
 from pipeline.build.cap import ExampleCap
 from pipeline.build.merge import AugmentedDocument, KeptCall, PlainDocument, merge
 from pipeline.build.shards import SHARD_ROWS, replacing
@@ -21,15 +20,16 @@ from pipeline.tokens import TokenCodec
 from tools.atomic import write_text_atomically
 from tools.base import ConfigError, InputError
 from tools.calls import ApiCall
+from tools.places import Place
 
 BUILD_MARK = "build.json"
 
 
 def build(
-    unit_files: Sequence[Path],
+    unit_files: Sequence[Place],
     config: RunConfig,
     codec: TokenCodec,
-    out: Path,
+    out: Place,
     *,
     tau_f: float | Mapping[str, float] | None = None,
     shard_rows: int = SHARD_ROWS,
@@ -104,12 +104,12 @@ def resolve_tau_f(
     return configured | dict(chosen)
 
 
-_Decided = tuple[Path, pa.Table, Candidates, NDArray[np.object_]]
+_Decided = tuple[Place, pa.Table, Candidates, NDArray[np.object_]]
 
 
-def _decided_units(unit_files: Sequence[Path], tau_f: Mapping[str, float]) -> Iterator[_Decided]:
-    for path in unit_files:
-        unit = read_unit(path, ("doc_id", "text", "input_ids", "dropped", "calls"))
+def _decided_units(unit_files: Sequence[Place], tau_f: Mapping[str, float]) -> Iterator[_Decided]:
+    columns = ("doc_id", "text", "input_ids", "dropped", "calls")
+    for path, unit in read_units(unit_files, columns):
         candidates = candidates_of(unit)
         yield path, unit, candidates, decide(candidates, tau_f, unit=path)
 
@@ -126,7 +126,7 @@ def _apply_cap(
 
 
 def _augmented(
-    path: Path,
+    path: Place,
     unit: pa.Table,
     candidates: Candidates,
     fate_C: NDArray[np.object_],

@@ -1,6 +1,7 @@
 """Dataset directories that appear whole or not at all."""
 
 import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -8,10 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from upath import UPath
 
 from pipeline.schemas import DATASET
 from tools.atomic import sync
 from tools.base import OutputError
+from tools.places import Place, is_remote, list_files, put_file, remove, why
 
 SHARD_ROWS = 10_000
 _GROUP_ROWS = 500  # bounds the documents held in memory
@@ -60,7 +63,7 @@ class ShardWriter:
 
 @contextmanager
 def replacing(
-    out: Path, names: Sequence[str], *, mark: str, shard_rows: int
+    out: Place, names: Sequence[str], *, mark: str, shard_rows: int
 ) -> Iterator[list[ShardWriter]]:
     """A ShardWriter for each directory `out/name`; the old ones stay until all new ones are whole.
 
@@ -69,24 +72,39 @@ def replacing(
     raises, everything is as before.
 
     Raises:
-        OutputError: the file system refuses (full disk, no permission).
+        OutputError: the file system or store refuses (full disk, no permission).
     """
-    building, replaced = out / _BUILDING, out / _REPLACED
     try:
-        for leftover in (building, replaced):  # of a build that was killed
-            if leftover.exists():
-                shutil.rmtree(leftover)
-        with ExitStack() as open_writers:
-            yield [
-                open_writers.enter_context(closing(ShardWriter(building / name, shard_rows)))
-                for name in names
-            ]
-        _swap(out, names, mark)
+        with _workshop(out) as building:
+            with ExitStack() as open_writers:
+                yield [
+                    open_writers.enter_context(closing(ShardWriter(building / name, shard_rows)))
+                    for name in names
+                ]
+            if is_remote(out):
+                _upload(building, out, names, mark)
+            else:
+                _swap(out, names, mark)
     except OSError as error:
         raise OutputError(
-            f"{out}: the dataset cannot be written: {error.strerror or error}; nothing annotated "
-            "is lost, build again when this is mended"
+            f"{out}: the dataset cannot be written: {why(error)}; nothing annotated is lost, "
+            "build again when this is mended"
         ) from None
+
+
+@contextmanager
+def _workshop(out: Place) -> Iterator[Path]:
+    """Where new directories grow: beside the old ones, or on this machine for those in a store."""
+    if is_remote(out):
+        with tempfile.TemporaryDirectory(prefix="toolformer-") as directory:
+            yield Path(directory)
+        return
+    building = out / _BUILDING
+    try:
+        for leftover in (building, out / _REPLACED):  # of a build that was killed
+            if leftover.exists():
+                shutil.rmtree(leftover)
+        yield building
     finally:
         shutil.rmtree(building, ignore_errors=True)
 
@@ -102,3 +120,15 @@ def _swap(out: Path, names: Sequence[str], mark: str) -> None:
         (out / _BUILDING / name).rename(out / name)
     sync(out)
     shutil.rmtree(replaced)
+
+
+def _upload(building: Path, out: UPath, names: Sequence[str], mark: str) -> None:
+    """Puts the new shards where the old ones are, each whole, and removes old ones beyond them."""
+    remove(out / mark)
+    for name in names:
+        new = {shard.name: shard for shard in sorted((building / name).iterdir())}
+        for shard_name, shard in new.items():
+            put_file(shard, out / name / shard_name)
+        for shard_name in list_files(out / name):
+            if shard_name not in new:
+                remove(out / name / shard_name)

@@ -3,14 +3,14 @@
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.build.candidates import Candidates, candidates_of, read_unit
+from pipeline.build.candidates import Candidates, candidates_of, read_units
 from tools.calls import ApiCall
+from tools.places import Place
 
 _LOOKED_AT = 5  # calls for each that is shown: several may stand in one place
 CONTEXT_BYTES = 240  # of the text, on each side of a call
@@ -91,7 +91,7 @@ class _Ranked:
 
 
 def find_calls(
-    unit_files: Iterable[Path], tau_f: Mapping[str, float], queries: Sequence[CallQuery]
+    unit_files: Iterable[Place], tau_f: Mapping[str, float], queries: Sequence[CallQuery]
 ) -> list[list[ShownCall]]:
     """The answer to each query, best (or worst) first, in one pass over the units.
 
@@ -101,8 +101,7 @@ def find_calls(
         InputError: a unit cannot be read.
     """
     found: list[list[_Ranked]] = [[] for _ in queries]
-    for unit_number, path in enumerate(unit_files):
-        unit = read_unit(path, ("doc_id", "text", "calls"))
+    for unit_number, (_, unit) in enumerate(read_units(unit_files, ("doc_id", "text", "calls"))):
         candidates = candidates_of(unit)
         kept_C = _kept_C(candidates, tau_f)
         for q, query in enumerate(queries):
@@ -120,7 +119,7 @@ def find_calls(
 
 
 def best_calls(
-    unit_files: Iterable[Path], tau_f: Mapping[str, float], *, per_tool: int
+    unit_files: Iterable[Place], tau_f: Mapping[str, float], *, per_tool: int
 ) -> list[ShownCall]:
     """The calls with the highest gains of each tool in `tau_f`, each in a place of its own.
 

@@ -15,6 +15,7 @@ from pipeline.report.stats import Stats
 from pipeline.report.tool_stats import ToolStats
 from tools.atomic import write_text_atomically
 from tools.calls import ARROW, CLOSE, OPEN
+from tools.places import Place
 
 _SHOWN_CALLS = 8  # of each tool, best and worst
 _CONTEXT = 160  # characters on each side of a call
@@ -32,13 +33,13 @@ class _Step:
 
 
 def write_report(
-    directory: Path,
+    directory: Place,
     stats: Stats,
     config: RunConfig,
-    unit_files: Sequence[Path],
+    unit_files: Sequence[Place],
     *,
     build: dict[str, Any] | None = None,
-) -> Path:
+) -> Place:
     """Writes stats.json and index.html into `directory`; returns the path of the page.
 
     `build` is the content of build.json, where the run has been built.
@@ -58,7 +59,7 @@ def write_report(
 def render(
     stats: Stats,
     config: RunConfig,
-    unit_files: Sequence[Path],
+    unit_files: Sequence[Place],
     *,
     build: dict[str, Any] | None = None,
 ) -> str:
@@ -85,7 +86,7 @@ def render(
 
 
 def _tool_views(
-    stats: Stats, config: RunConfig, unit_files: Sequence[Path]
+    stats: Stats, config: RunConfig, unit_files: Sequence[Place]
 ) -> Iterator[dict[str, Any]]:
     queries = [
         CallQuery(where=CallFilter(tool=name, scored=True), limit=_SHOWN_CALLS, lowest=lowest)

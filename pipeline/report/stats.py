@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from pipeline.build.candidates import candidates_of, read_unit
+from pipeline.build.candidates import candidates_of, read_units
 from pipeline.config import RunConfig
 from pipeline.report.tool_stats import ToolCounter, ToolStats, by_value
 from pipeline.rundir import DoneMark
+from tools.places import Place
 from tools.usage import ToolUsage, total_usage
 
 
@@ -41,7 +41,7 @@ _COLUMNS = ("dropped", "offers", "paragraphs", "positions", "calls")
 
 
 def collect_stats(
-    unit_files: Iterable[Path], done_marks: Sequence[DoneMark], config: RunConfig
+    unit_files: Iterable[Place], done_marks: Sequence[DoneMark], config: RunConfig
 ) -> Stats:
     """Counts over `unit_files`; times, tokens and tool usage from their `done_marks`.
 
@@ -51,8 +51,7 @@ def collect_stats(
     tools = {name: ToolCounter(name, tool, config) for name, tool in config.tools.items()}
     dropped: Counter[str] = Counter()
     rows = units = 0
-    for path in unit_files:
-        unit = read_unit(path, _COLUMNS)
+    for _, unit in read_units(unit_files, _COLUMNS):
         units, rows = units + 1, rows + unit.num_rows
         dropped.update(by_value(unit.column("dropped")))
         candidates = candidates_of(unit)
