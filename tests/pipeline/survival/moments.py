@@ -7,6 +7,7 @@ the work:
     hold-<kind>-<number>        whoever comes there first waits: the file becomes
     held-<kind>-<number>.<pid>  while that process waits, until the test removes it
     once-<kind>-<number>        whoever comes there first removes it and dies
+    ended-<kind>-<number>       likewise, but Ray ends the actor that comes there
     healed                      texts with "dies-<kind>" kill their process while this is not there
     work.log                    a line for every request an engine was asked
 
@@ -40,6 +41,8 @@ class Moments:
         place = f"{kind}-{numbered[1]}"
         if self._took(self._directory / f"once-{place}", self._directory / f"died-{place}"):
             self._die()
+        if self._took(self._directory / f"ended-{place}", self._directory / f"died-{place}"):
+            self._have_ray_end_it()
         held = self._directory / f"held-{place}.{os.getpid()}"
         if self._took(self._directory / f"hold-{place}", held):
             while held.exists():
@@ -65,6 +68,12 @@ class Moments:
     def _die(self) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(60)  # until the signal is there
+
+    def _have_ray_end_it(self) -> None:
+        import ray  # what runs in no actor needs none
+
+        ray.kill(ray.get_runtime_context().current_actor, no_restart=False)
+        time.sleep(60)
 
 
 def _digest(content: bytes) -> str:

@@ -1,0 +1,128 @@
+"""A Ray cluster of several nodes in this process, and the processes at work on its nodes."""
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.pipeline.demo_runs import ROOT
+
+# A node is dead after four answers that did not come: much sooner than by default, but not so
+# soon that a busy machine loses one.
+QUICK_HEALTH_CHECKS = {
+    "RAY_health_check_initial_delay_ms": "2000",
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_timeout_ms": "2000",
+    "RAY_health_check_failure_threshold": "4",
+}
+_POLL_S = 0.02
+_PATIENCE_S = 60.0
+
+
+class RayCluster:
+    """A head without GPUs, which drivers join, and nodes that come and go."""
+
+    def __init__(self, cluster: Any, directory: Path) -> None:
+        self._cluster = cluster
+        self.directory = directory  # for drivers to name as Ray's
+        self.address: str = cluster.address
+
+    @property
+    def joined(self) -> tuple[str, str]:
+        """What `annotate` is told to run here."""
+        return "--address", self.address
+
+    @property
+    def head(self) -> Any:
+        return self._cluster.head_node
+
+    @property
+    def others(self) -> list[Any]:
+        return list(self._cluster.worker_nodes)
+
+    def add(self, **resources: Any) -> Any:
+        """A further node, once it is part of the cluster."""
+        return self._cluster.add_node(**resources)
+
+    def remove(self, node: Any) -> None:
+        """Kill all processes of a node, its workers with them."""
+        self._cluster.remove_node(node, allow_graceful=False)
+
+    def node_of(self, pid: int) -> Any:
+        """The node a worker runs on."""
+        for node in [self.head, *self.others]:
+            if pid in [worker.pid for worker in workers_of(node)]:
+                return node
+        raise AssertionError(f"process {pid} is on no node")
+
+    def find(self, title: str) -> list[int]:
+        """The workers on all nodes whose titles hold `title`, the oldest first."""
+        found = [
+            worker
+            for node in [self.head, *self.others]
+            for worker in workers_of(node)
+            if title in _title(worker)
+        ]
+        return [worker.pid for worker in sorted(found, key=lambda worker: worker.create_time())]
+
+    def seconds_until_dead(self, node_id: str) -> float:
+        """How long it takes from now until the cluster knows a node to be dead."""
+        started = time.monotonic()
+        while time.monotonic() < started + _PATIENCE_S:
+            nodes = self._cluster.global_state.node_table()
+            if any(node["NodeID"] == node_id and not node["Alive"] for node in nodes):
+                return time.monotonic() - started
+            time.sleep(_POLL_S)
+        raise AssertionError(f"node {node_id} is still thought alive")
+
+
+@contextmanager
+def ray_cluster(*nodes: Mapping[str, Any], head: Mapping[str, Any]) -> Iterator[RayCluster]:
+    """A head and `nodes`, each of the resources it says; all of it is gone afterwards."""
+    from ray.cluster_utils import Cluster
+
+    directory = Path(tempfile.mkdtemp(prefix="tf-", dir="/tmp"))  # sockets: a short name
+    temporary = directory / "ray"  # where a Ray of that RAY_TMPDIR looks
+    temporary.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in QUICK_HEALTH_CHECKS.items():
+            patch.setenv(name, value)
+        patch.setenv("RAY_TMPDIR", str(directory))
+        patch.setenv("RAY_BACKEND_LOG_LEVEL", "fatal")
+        # `annotate --address` ships no tests; our engine and tool are among them.
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+        cluster = Cluster(
+            initialize_head=True,
+            head_node_args={"temp_dir": str(temporary), "include_dashboard": False} | dict(head),
+        )
+        try:
+            for resources in nodes:
+                cluster.add_node(**resources)
+            yield RayCluster(cluster, directory)
+        finally:
+            cluster.shutdown()
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def workers_of(node: Any) -> Sequence[psutil.Process]:
+    """The processes that a node's raylet started."""
+    [raylet] = node.all_processes["raylet"]
+    try:
+        children: list[psutil.Process] = psutil.Process(raylet.process.pid).children()
+    except psutil.NoSuchProcess:
+        return []
+    return children
+
+
+def _title(worker: psutil.Process) -> str:
+    try:
+        return " ".join(worker.cmdline())
+    except psutil.Error:
+        return ""

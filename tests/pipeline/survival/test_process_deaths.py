@@ -1,0 +1,134 @@
+"""Whole runs whose processes are killed, one after the other: nothing is lost, doubled or changed.
+
+All runs share one cluster and are compared with one run without Ray.
+"""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.survival.clusters import RayCluster, ray_cluster
+from tests.pipeline.survival.plain import undisturbed
+from tests.pipeline.survival.scenes import (
+    UNIT_DOCUMENTS,
+    Scene,
+    Undisturbed,
+    assert_undisturbed,
+    kill_tree,
+)
+
+pytestmark = pytest.mark.ray
+
+NUM_DOCUMENTS = 24
+# A stage holds what keeps one replica busy: a unit at work and one that waits. Sample, execute and
+# score are three stages.
+IN_FLIGHT = 3 * 2 * UNIT_DOCUMENTS
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayCluster]:
+    with ray_cluster(head={"num_cpus": 4}) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    return undisturbed(Scene(tmp_path_factory.mktemp("plain"), NUM_DOCUMENTS))
+
+
+def at_most(count: int, repeated: dict[str, set[str]]) -> bool:
+    """Whether no kind of work was repeated for more than `count` documents."""
+    return all(len(documents) <= count for documents in repeated.values())
+
+
+def test_a_killed_driver_is_continued_by_the_same_command(
+    cluster: RayCluster, reference: Undisturbed, tmp_path: Path
+) -> None:
+    scene = Scene(tmp_path, NUM_DOCUMENTS)
+    scene.hold("sample", 13)
+    driver = scene.start(*cluster.joined, ray_directory=cluster.directory)
+    try:
+        scene.held("sample", 13, driver)
+        driver.kill()
+        driver.wait()
+        kept = {unit: scene.run.unit_path(unit).stat() for unit in scene.run.marked_units()}
+        driver = scene.start(*cluster.joined, ray_directory=cluster.directory)
+        scene.finish(driver)
+    finally:
+        kill_tree(driver)
+    assert_undisturbed(scene, reference)
+    assert kept
+    for unit, before in kept.items():
+        after = scene.run.unit_path(unit).stat()
+        assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert at_most(IN_FLIGHT, scene.repeated(reference))
+
+
+def test_killed_workers_of_every_stage_and_a_killed_tool_change_nothing(
+    cluster: RayCluster, reference: Undisturbed, tmp_path: Path
+) -> None:
+    scene = Scene(tmp_path, NUM_DOCUMENTS, tool={"actors": 1})
+    moments = {
+        ("sample", 3): "ReadStage",
+        ("sample", 7): "LMStage",
+        ("tool", 11): "ExecuteStage",
+        ("loss", 15): "LMStage",
+        ("tool", 19): "ToolHost",
+        ("loss", 20): "CommitStage",
+    }
+    for moment in moments:
+        scene.hold(*moment)
+    driver = scene.start(*cluster.joined, ray_directory=cluster.directory)
+    try:
+        for (kind, number), victim in moments.items():
+            scene.held(kind, number, driver)
+            oldest, *_ = cluster.find(victim)
+            os.kill(oldest, signal.SIGKILL)
+            scene.release(kind, number)
+        scene.finish(driver)
+    finally:
+        kill_tree(driver)
+    assert_undisturbed(scene, reference)
+    print({k: len(v) for k, v in scene.repeated(reference).items()})
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_killed_replicas_repeat_the_unit_they_were_at_work_on(
+    cluster: RayCluster, reference: Undisturbed, tmp_path: Path, replicas: int
+) -> None:
+    scene = Scene(tmp_path, NUM_DOCUMENTS, engine={"replicas": replicas})
+    scene.die_once("sample", 5)
+    scene.die_once("loss", 10)
+    scene.end_by_ray_once("position", 17)
+    finished(scene, cluster)
+    assert_undisturbed(scene, reference)
+    print({k: len(v) for k, v in scene.repeated(reference).items()})
+    assert at_most(3 * UNIT_DOCUMENTS, scene.repeated(reference))
+    assert len(scene.processes()) == replicas + 3
+
+
+def test_killed_replicas_of_engines_of_their_own_change_nothing(
+    cluster: RayCluster, reference: Undisturbed, tmp_path: Path
+) -> None:
+    scene = Scene(tmp_path, NUM_DOCUMENTS)
+    scene.change(
+        engines={"position": scene.engine(token_budget=512), "loss": scene.engine(token_budget=256)}
+    )
+    for kind, number in (("position", 4), ("sample", 11), ("loss", 16)):
+        scene.die_once(kind, number)
+    finished(scene, cluster)
+    assert_undisturbed(scene, reference)
+    print({k: len(v) for k, v in scene.repeated(reference).items()})
+    assert at_most(3 * UNIT_DOCUMENTS, scene.repeated(reference))
+
+
+def finished(scene: Scene, cluster: RayCluster) -> str:
+    """What the command of a scene prints that runs to its end undisturbed from outside."""
+    driver = scene.start(*cluster.joined, ray_directory=cluster.directory)
+    try:
+        return scene.finish(driver)
+    finally:
+        kill_tree(driver)
