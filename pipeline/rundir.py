@@ -5,6 +5,7 @@
     units/<unit_id>.parquet  scored documents (schema SCORED)
     _done/<unit_id>.json     written after the unit file: the unit is finished
     error.txt                the traceback of the last unexpected error, if there was one
+    _lock/                   in a store, who is writing (tools.lease)
 
 A unit is finished exactly when its done-mark is there and its file has the size it names.
 """
@@ -13,21 +14,32 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipeline.config import RunConfig
 from pipeline.redrive import count_failed
 from pipeline.schemas import SCORED, conform
-from pipeline.units import Unit, read_manifest
-from tools.atomic import write_atomically, write_text_atomically
+from pipeline.units import Unit, parquet_bytes, read_manifest
+from tools.atomic import write_bytes_atomically, write_text_atomically
 from tools.base import ContractError, InputError, OutputError
+from tools.lease import lease
+from tools.places import (
+    NUM_THREADS,
+    Place,
+    file_info,
+    in_order,
+    is_remote,
+    list_files,
+    read_bytes,
+    read_if_there,
+    why,
+)
 from tools.usage import ToolUsage
 
 
@@ -64,7 +76,7 @@ class RunRecord(BaseModel):
 class RunDir:
     """The files of one run, by name."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Place) -> None:
         self.path = path
         self.record_path = path / "run.json"
         self.manifest_path = path / "manifest.parquet"
@@ -72,7 +84,13 @@ class RunDir:
         self.error_path = path / "error.txt"
 
     def exists(self) -> bool:
-        return self.record_path.exists()
+        """Whether there is a run.
+
+        Raises:
+            InputError: the store cannot be asked.
+        """
+        with _asked(self.path):
+            return file_info(self.record_path) is not None
 
     def record(self) -> RunRecord:
         """What the run was started with.
@@ -80,13 +98,15 @@ class RunDir:
         Raises:
             InputError: this is no run directory.
         """
-        try:
-            return RunRecord.model_validate_json(self.record_path.read_bytes())
-        except OSError:
+        with _asked(self.path):
+            content = read_if_there(self.record_path)
+        if content is None:
             raise InputError(
                 f"{self.path}: no run here (no readable run.json); name a directory that "
                 "`annotate` wrote"
-            ) from None
+            )
+        try:
+            return RunRecord.model_validate_json(content)
         except ValidationError as error:
             raise InputError(
                 f"{self.record_path}: not readable as a run record ({error.error_count()} errors); "
@@ -99,71 +119,119 @@ class RunDir:
     def units(self) -> list[Unit]:
         return read_manifest(self.manifest_path)
 
-    def unit_path(self, unit_id: str) -> Path:
+    def unit_path(self, unit_id: str) -> Place:
         return self.path / "units" / f"{unit_id}.parquet"
 
-    def done_path(self, unit_id: str) -> Path:
+    def done_path(self, unit_id: str) -> Place:
         return self.path / "_done" / f"{unit_id}.json"
 
     def done_mark(self, unit_id: str) -> DoneMark | None:
-        """The mark of a finished unit; None when it is not finished."""
+        """The mark of a finished unit; None when it is not finished.
+
+        Raises:
+            InputError: the store cannot be asked.
+        """
+        mark = self._mark(unit_id)
+        with _asked(self.path):
+            info = file_info(self.unit_path(unit_id)) if mark is not None else None
+        return mark if mark is not None and info and info["size"] == mark.bytes else None
+
+    def _mark(self, unit_id: str) -> DoneMark | None:
+        """What the mark of a unit says, whatever has become of its file."""
+        path = self.done_path(unit_id)
         try:
-            mark = DoneMark.model_validate_json(self.done_path(unit_id).read_bytes())
-            size = self.unit_path(unit_id).stat().st_size
-        except (OSError, ValidationError):
+            return DoneMark.model_validate_json(read_bytes(path))
+        except (FileNotFoundError, ValidationError):
             return None
-        return mark if size == mark.bytes else None
+        except OSError as error:
+            if is_remote(path):  # else a unit would be made again because a store was slow
+                raise InputError(f"{path}: cannot be read: {why(error)}") from None
+            return None
 
     def marked_units(self) -> set[str]:
         """The ids of all units with a done-mark, by one listing: cheap, for showing progress."""
-        try:
-            names = os.listdir(self.path / "_done")
-        except FileNotFoundError:
-            return set()
-        return {name.removesuffix(".json") for name in names if not name.startswith(".")}
+        return {name.removesuffix(".json") for name in self._sizes("_done")}
 
-    def finished(self, units: Sequence[Unit]) -> Iterator[DoneMark]:
-        """The marks of those of `units` that are finished, in their order."""
-        marked = self.marked_units()
-        for unit in units:
-            mark = self.done_mark(unit.unit_id) if unit.unit_id in marked else None
-            if mark is not None:
+    def finished(self, units: Iterable[Unit]) -> Iterator[DoneMark]:
+        """The marks of those of `units` that are finished, in their order.
+
+        Costs two listings and a read for each mark; a store is asked for several at a time.
+
+        Raises:
+            InputError: the store cannot be asked.
+        """
+        sizes, marked = self._sizes("units"), self.marked_units()
+        ids = [unit.unit_id for unit in units if unit.unit_id in marked]
+        remote = is_remote(self.path)
+        marks = in_order(self._mark, ids, threads=NUM_THREADS) if remote else map(self._mark, ids)
+        for mark in marks:
+            if mark is not None and sizes.get(f"{mark.unit_id}.parquet") == mark.bytes:
                 yield mark
+
+    def _sizes(self, directory: str) -> dict[str, int]:
+        """The files in a directory of the run with their sizes in bytes."""
+        path = self.path / directory
+        with _asked(self.path):
+            if is_remote(path):
+                return {name: info["size"] for name, info in list_files(path).items()}
+            try:
+                with os.scandir(path) as entries:
+                    return {e.name: e.stat().st_size for e in entries if not e.name.startswith(".")}
+            except FileNotFoundError:
+                return {}
 
     def done_marks(self) -> list[DoneMark]:
         """The marks of all finished units, in manifest order."""
-        marks = (self.done_mark(unit.unit_id) for unit in self.units())
-        return [mark for mark in marks if mark is not None]
+        return list(self.finished(self.units()))
 
-    def finished_unit_files(self) -> list[Path]:
+    def unit_files(self, marks: Sequence[DoneMark]) -> list[Place]:
+        """The files of the units with these marks."""
+        return [self.unit_path(mark.unit_id) for mark in marks]
+
+    def finished_unit_files(self) -> list[Place]:
         """The files of all finished units, in manifest order."""
-        return [self.unit_path(mark.unit_id) for mark in self.done_marks()]
+        return self.unit_files(self.done_marks())
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the run directory for one writer; the system frees it if the writer dies.
+        """Hold the run directory for one writer. The system frees it if the writer dies; in a
+        store, two minutes do (see tools.lease).
 
         Raises:
             InputError: another process is writing here.
             OutputError: this cannot be a directory, or nothing can be written to it.
         """
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            handle = open(self.path / ".lock", "w")  # noqa: SIM115
-        except OSError as error:
-            raise OutputError(
-                f"{self.path}: no run can be written there: {error.strerror or error}; make room "
-                "or choose another directory"
-            ) from None
-        with handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(
-                    f"{self.path}: another process is writing to this run; wait for its end or "
-                    "choose another --run"
-                ) from None
+        with lease(self.path / "_lock") if is_remote(self.path) else _flock(self.path):
             yield
+
+
+@contextmanager
+def _asked(run: Place) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{run}: cannot be read: {why(error)}") from None
+
+
+@contextmanager
+def _flock(directory: Path) -> Iterator[None]:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        handle = open(directory / ".lock", "w")  # noqa: SIM115
+    except OSError as error:
+        raise OutputError(
+            f"{directory}: no run can be written there: {why(error)}; make room or choose another "
+            "directory"
+        ) from None
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"{directory}: another process is writing to this run; wait for its end or "
+                "choose another --run"
+            ) from None
+        yield
 
 
 def commit_unit(run: RunDir, unit: Unit, scored: pa.Table, mark: dict[str, Any]) -> DoneMark:
@@ -184,8 +252,8 @@ def commit_unit(run: RunDir, unit: Unit, scored: pa.Table, mark: dict[str, Any])
             got=f"{documents} documents",
             expected=unit.num_documents,
         )
-    path = run.unit_path(unit.unit_id)
-    write_atomically(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
+    content = parquet_bytes(table, compression="zstd")
+    write_bytes_atomically(run.unit_path(unit.unit_id), content)
     dropped = [reason for reason in table.column("dropped").to_pylist() if reason is not None]
     done = DoneMark(
         unit_id=unit.unit_id,
@@ -193,8 +261,8 @@ def commit_unit(run: RunDir, unit: Unit, scored: pa.Table, mark: dict[str, Any])
         rows=table.num_rows,
         dropped={reason: dropped.count(reason) for reason in sorted(set(dropped))},
         failed=count_failed(table),
-        bytes=os.stat(path).st_size,
-        blake2b=hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest(),
+        bytes=len(content),
+        blake2b=hashlib.blake2b(content, digest_size=16).hexdigest(),
         **mark,
     )
     write_text_atomically(

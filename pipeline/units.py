@@ -14,7 +14,7 @@ from pipeline.reading import list_document_files, open_documents, read_footer
 from pipeline.schemas import MANIFEST, conform
 from tools.atomic import write_bytes_atomically
 from tools.base import ContractError, InputError
-from tools.places import NUM_THREADS, Place, absolute, in_order, place, read_bytes, why
+from tools.places import NUM_THREADS, Place, absolute, in_order, place, read_if_there, why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,15 +111,16 @@ def read_manifest(path: Place) -> list[Unit]:
         InputError: there is none, so this is no run directory.
     """
     try:
-        table = pq.read_table(pa.BufferReader(read_bytes(path)))
+        content = read_if_there(path) or b""
+        table = pq.read_table(pa.BufferReader(content))
         columns = conform(table, MANIFEST, stage="manifest").to_pydict()
-    except (pa.ArrowException, ContractError, FileNotFoundError, NotADirectoryError):
+    except (pa.ArrowException, ContractError):
         raise InputError(
             f"{path.parent}: no run here (no readable {path.name}); name a directory that "
             "`annotate` wrote"
         ) from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {why(error)}") from None
+        raise InputError(f"{path.parent}: cannot be read: {why(error)}") from None
     rows = zip(*(columns[field.name] for field in fields(Unit)), strict=True)
     return [
         Unit(unit_id=unit_id, file=file, row_start=row_start, num_documents=num_documents)

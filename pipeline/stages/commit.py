@@ -3,11 +3,10 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable
-from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from pipeline.build.candidates import read_unit
 from pipeline.redrive import with_retried
 from pipeline.rundir import DoneMark, RunDir, commit_unit
 from pipeline.schemas import COMMITTED, IN_FLIGHT, SCORED, conform
@@ -15,6 +14,7 @@ from pipeline.stages.failure import carried
 from pipeline.trace import read_trace
 from pipeline.units import Unit
 from tools.base import ContractError
+from tools.places import Place
 
 
 class CommitStage:
@@ -24,7 +24,7 @@ class CommitStage:
     would have the same bytes only where its engine promises them.
     """
 
-    def __init__(self, run_path: Path, units: Iterable[Unit], retried: Iterable[DoneMark]) -> None:
+    def __init__(self, run_path: Place, units: Iterable[Unit], retried: Iterable[DoneMark]) -> None:
         """`retried` are the marks of finished units in which what failed is tried again."""
         self._run = RunDir(run_path)
         self._units = {unit.unit_id: unit for unit in units}
@@ -48,6 +48,6 @@ class CommitStage:
         mark = read_trace(rows) | {"finished_at": time.time()}
         scored = conform(rows, SCORED, stage="commit")
         if before is not None:
-            path = self._run.unit_path(ids[0])
-            scored = with_retried(conform(pq.read_table(path), SCORED, stage="commit"), scored)
+            old = read_unit(self._run.unit_path(ids[0]), SCORED.names)
+            scored = with_retried(conform(old, SCORED, stage="commit"), scored)
         return commit_unit(self._run, self._units[ids[0]], scored, mark)
