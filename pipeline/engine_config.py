@@ -114,10 +114,14 @@ class PoolPlan:
         return "+".join(self.kinds)
 
     @property
+    def units_at_once(self) -> int:
+        """Units each replica is at work on at once."""
+        return self.engine.concurrency * (2 if self.asks_for_positions else 1)
+
+    @property
     def units_in_flight(self) -> int:
         """Units a stage holds for all replicas: those they are at work on, and one that waits."""
-        at_once = self.engine.concurrency * (2 if self.asks_for_positions else 1)
-        return self.engine.replicas * (at_once + 1)
+        return self.engine.replicas * (self.units_at_once + 1)
 
     @property
     def asks_for_positions(self) -> bool:

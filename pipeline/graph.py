@@ -63,12 +63,12 @@ def graph(work: Work, config: RunConfig, method: Method, pools: Pools) -> Datase
         [asdict(unit) for unit in work.units], override_num_blocks=len(work.units)
     )
     documents = _stage(units_of_work, sampling, ReadStage, *model, method)
-    sampled = _stage(documents, sampling, LMStage, "sample", pools.replicas_of("sample"), method)
+    sampled = _stage(documents, sampling, LMStage, "sample", pools.access_to("sample"), method)
     # One actor asks the tools: of two, one would count the other's batch into its timeouts.
     executed = _stage(
         sampled, scoring, ExecuteStage, pools.tools, *model, method.max_result_tokens, size=1
     )
-    scored = _stage(executed, scoring, LMStage, "score", pools.replicas_of("loss"), method)
+    scored = _stage(executed, scoring, LMStage, "score", pools.access_to("loss"), method)
     return _stage(scored, scoring, CommitStage, work.run_path, work.units, work.retried)
 
 

@@ -3,26 +3,34 @@
 They outlive every execution of the graph, so that weights and indexes are loaded once.
 """
 
+import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import ray
+from ray.exceptions import RayTaskError
 
 from pipeline.config import ModelConfig, RunConfig
 from pipeline.engine_config import Kind, PoolPlan
-from pipeline.engines.actor import LMActor
+from pipeline.engines.actor import Elsewhere, LMActor
 from pipeline.engines.checkpoint import weights_id
+from pipeline.engines.dispatcher import PoolMembers, dispatcher_name, start_dispatcher
+from pipeline.engines.gone import GONE
 from pipeline.engines.placement import placed, release
 from pipeline.engines.protocol import EngineInfo
 from pipeline.engines.replaceable import check_replaceable
+from pipeline.stages.language_model import PoolAccess
 from pipeline.stages.tool_access import ToolAccess
 from pipeline.stages.tool_process import load_actors
 from tools.actors import ToolActor, health_of
-from tools.base import ConfigError
+from tools.base import ConfigError, ToolformerError
 
 _PATIENCE_S = 60.0
+# So often a replica may die of its first load; the others begin without it then.
+_LOADS, _BETWEEN_LOADS_S = 3, 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +49,18 @@ class Pools:
     model: ModelConfig  # what the replicas were started with
     language_models: Sequence[LMPool]
     tools: Sequence[ToolAccess]
+    dispatcher: Any  # it knows which replicas are free; see engines/dispatcher.py
+
+    def access_to(self, kind: Kind) -> PoolAccess:
+        """How those are reached that answer `kind`; units are sampled by those of "sample"."""
+        pool = next(pool for pool in self.language_models if kind in pool.plan.kinds)
+        return PoolAccess(
+            pool=pool.plan.name, replicas=tuple(pool.replicas), dispatcher=self.dispatcher
+        )
 
     def replicas_of(self, kind: Kind) -> Sequence[Any]:
-        """The replicas that answer `kind`; units are sampled by those of "sample"."""
-        return next(pool.replicas for pool in self.language_models if kind in pool.plan.kinds)
+        """The replicas that answer `kind`."""
+        return self.access_to(kind).replicas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +75,12 @@ class Asked:
 def start_pools(config: RunConfig) -> Pools:
     """Start the language-model replicas and the tool actors; returns before they have loaded."""
     with ExitStack() as undo:
+        dispatcher = dispatcher_name()
+        language_models = _start_language_models(config, dispatcher, undo)
         pools = Pools(
             model=config.model,
-            language_models=_start_language_models(config, undo),
+            language_models=language_models,
+            dispatcher=start_dispatcher(dispatcher, list(map(_members, language_models))),
             tools=[
                 access_to(
                     name,
@@ -80,13 +99,17 @@ def start_pools(config: RunConfig) -> Pools:
     return pools
 
 
-def _start_language_models(config: RunConfig, undo: ExitStack) -> list[LMPool]:
+def _members(pool: LMPool) -> PoolMembers:
+    return PoolMembers(name=pool.plan.name, replicas=pool.replicas, at_once=pool.plan.units_at_once)
+
+
+def _start_language_models(config: RunConfig, dispatcher: str, undo: ExitStack) -> list[LMPool]:
     """The pool that samples last: its replicas know those that answer P and L for them.
 
     `undo` gives back the groups, which, unlike actors, do not end when nobody holds them.
     """
     sampling = config.pool_of("sample")
-    elsewhere: dict[Kind, Sequence[Any]] = {}
+    elsewhere: dict[Kind, Elsewhere] = {}
     pools = []
     for plan in sorted(config.pools, key=lambda plan: plan == sampling):
         routes = elsewhere if plan == sampling else {}
@@ -96,9 +119,10 @@ def _start_language_models(config: RunConfig, undo: ExitStack) -> list[LMPool]:
             if place.group is not None:
                 undo.callback(release, [place.group])
                 groups.append(place.group)
-            replicas.append(LMActor.options(**place.actor).remote(config.model, plan, **routes))
+            replicas.append(LMActor.options(**place.actor).remote(config.model, plan, routes))
         pools.append(LMPool(plan=plan, replicas=replicas, groups=groups))
-        elsewhere |= dict.fromkeys(plan.kinds, replicas)
+        other = Elsewhere(pool=plan.name, replicas=replicas, dispatcher=dispatcher)
+        elsewhere |= dict.fromkeys(plan.kinds, other)
     return pools
 
 
@@ -139,10 +163,10 @@ def wait_for_pools(
         RayTaskError: one of them cannot; its cause is the error that says why.
         ConfigError: a node runs another model, another torch or another version of a tool than
             the run was planned for.
-        ToolformerError: a tool's process dies of loading.
+        ToolformerError: a tool's process dies of loading, or all replicas of a pool do.
     """
     asked = [_asked_of_pool(pool) for pool in pools.language_models]  # before they load
-    infos = [[lm.info.remote() for lm in pool.replicas] for pool in pools.language_models]
+    loading = [_Loading(pool) for pool in pools.language_models]
     for access in pools.tools:
         for actor in access.actors:
             actor.load.remote()  # all at once; the answers are read below
@@ -155,14 +179,60 @@ def wait_for_pools(
                     f"tool {access.name}: its actors serve version {served.version}, the run was "
                     f"planned for {planned}; are its files the same on every node?"
                 )
-    for pool, answers in zip(pools.language_models, infos, strict=True):
+    for pool, load in zip(pools.language_models, loading, strict=True):
         planned_info = expected[pool.plan.kinds[0]]
-        for info in ray.get(answers):
+        ray.get(pools.dispatcher.expect.remote(pool.plan.name, planned_info))
+        for info in load.infos(tell):
             if info != planned_info:
                 raise ConfigError(f"a replica runs {info}, the run was planned for {planned_info}")
-        remark = ray.get(pool.replicas[0].remark.remote())
+        remark = load.remark()
         if remark is not None:
             tell(f"pool {pool.plan.name}: {remark}")
+
+
+class _Loading:
+    """The replicas of a pool while they load for the first time, all at once."""
+
+    def __init__(self, pool: LMPool) -> None:
+        self._pool = pool
+        self._asked = {lm.info.remote(): lm for lm in pool.replicas}
+        self._loaded: list[Any] = []
+
+    def infos(self, tell: Callable[[str], None]) -> list[EngineInfo]:
+        """What those that have loaded run, at least one; who dies of it is told of.
+
+        Raises:
+            RayTaskError: one cannot load; its cause is the error that says why.
+            ToolformerError: all die of it.
+        """
+        infos, deaths = [], Counter[Any]()
+        while self._asked:
+            (ready,), _ = ray.wait(list(self._asked), num_returns=1)
+            replica = self._asked.pop(ready)
+            try:
+                infos.append(ray.get(ready))
+                self._loaded.append(replica)
+            except RayTaskError:
+                raise
+            except GONE:
+                deaths[replica] += 1
+                if deaths[replica] < _LOADS:
+                    time.sleep(_BETWEEN_LOADS_S)
+                    self._asked[replica.info.remote()] = replica
+        missing = len(self._pool.replicas) - len(infos)
+        dying = f"pool {self._pool.plan.name}: {missing} of {len(self._pool.replicas)} replicas"
+        if not infos:
+            raise ToolformerError(
+                f"{dying} died {_LOADS} times of loading: see whether memory is short, or run one "
+                "with `python -m pipeline preview`"
+            )
+        if missing:
+            tell(f"{dying} died {_LOADS} times of loading; the others begin without them")
+        return infos
+
+    def remark(self) -> str | None:
+        remark: str | None = ray.get(self._loaded[0].remark.remote())
+        return remark
 
 
 def load_weights(pools: Pools, path: str, revision: str | None = None) -> dict[Kind, EngineInfo]:
@@ -186,6 +256,7 @@ def load_weights(pools: Pools, path: str, revision: str | None = None) -> dict[K
     ]
     infos: dict[Kind, EngineInfo] = {}
     for pool, answers in asked:
+        ray.get(pools.dispatcher.expect.remote(pool.plan.name, None))
         for info in ray.get(answers):
             if info.weights_id != expected:
                 raise ConfigError(
@@ -193,6 +264,7 @@ def load_weights(pools: Pools, path: str, revision: str | None = None) -> dict[K
                     "is the checkpoint the same on every node?"
                 )
             infos |= dict.fromkeys(pool.plan.kinds, info)
+        ray.get(pools.dispatcher.expect.remote(pool.plan.name, infos[pool.plan.kinds[0]]))
     return infos
 
 

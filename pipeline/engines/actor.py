@@ -2,8 +2,11 @@
 
 import asyncio
 import json
+import logging
+import os
 import time
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -13,8 +16,10 @@ import ray
 from ray.experimental.internal_kv import _internal_kv_get, _internal_kv_put
 
 from pipeline.config import ModelConfig
-from pipeline.engine_config import PoolPlan
+from pipeline.engine_config import Kind, PoolPlan
+from pipeline.engines.asking import PoolClient
 from pipeline.engines.gate import Gate, Turn
+from pipeline.engines.gone import EngineDied
 from pipeline.engines.in_flight import Request, request_tokens, unit_tokens
 from pipeline.engines.load import load_engine
 from pipeline.engines.metrics import ReplicaMetrics
@@ -37,6 +42,17 @@ Annotate = Callable[[pa.Table, Method, TokenCodec, LMEngine], pa.Table]
 Answer = TypeVar("Answer")
 
 _METRICS_EVERY_S = 5.0
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """The replicas of another pool, and the dispatcher that says which of them is free."""
+
+    pool: str
+    replicas: Sequence[Any]
+    dispatcher: str  # its name: it is started after the replicas it knows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +79,14 @@ class LMHost:
         self,
         model: ModelConfig,
         pool: PoolPlan,
-        position: Sequence[Any] = (),
-        loss: Sequence[Any] = (),
+        elsewhere: Mapping[Kind, Elsewhere] | None = None,
     ) -> None:
-        """`position` and `loss` are the replicas of other pools that answer P and L for it."""
+        """`elsewhere` are the other pools that answer P and L for it."""
         self._model = model
         self._pool = pool
-        self._position, self._loss = position, loss
+        self._elsewhere = elsewhere or {}
+        self._life = uuid.uuid4().hex
+        self._in_service = False
         self._loaded = Once(self._load)
 
     async def has_a_place(self) -> bool:
@@ -83,13 +100,20 @@ class LMHost:
         """What its engine would say to the user about itself, in one line."""
         return (await self._loaded.get()).remark
 
-    async def sample_unit(self, unit: pa.Table, method: Method) -> pa.Table:
-        """P and S: the unit with its positions and calls."""
-        return await self._annotated(Turn.SAMPLE_UNIT, "sample", sample_calls, unit, method)
+    async def ready(self) -> str | None:
+        """What names this process among those that Ray starts for it; None until it has loaded."""
+        return self._life if self._in_service else None
 
-    async def score_unit(self, unit: pa.Table, method: Method) -> pa.Table:
+    async def sample_unit(self, unit: pa.Table, method: Method, alone: bool = False) -> pa.Table:
+        """P and S: the unit with its positions and calls.
+
+        `alone`: what other pools do for it they do beside nothing else, too.
+        """
+        return await self._annotated(Turn.SAMPLE_UNIT, "sample", sample_calls, unit, method, alone)
+
+    async def score_unit(self, unit: pa.Table, method: Method, alone: bool = False) -> pa.Table:
         """L: the unit with the losses of its calls."""
-        return await self._annotated(Turn.SCORE_UNIT, "score", score_calls, unit, method)
+        return await self._annotated(Turn.SCORE_UNIT, "score", score_calls, unit, method, alone)
 
     # What other pools ask: answered by this replica alone, so no two wait for each other.
 
@@ -125,13 +149,20 @@ class LMHost:
         return await self._in_turn(Turn.RELOAD, 0, loaded, reloaded)
 
     async def _annotated(
-        self, turn: Turn, stage: str, annotate: Annotate, unit: pa.Table, method: Method
+        self,
+        turn: Turn,
+        stage: str,
+        annotate: Annotate,
+        unit: pa.Table,
+        method: Method,
+        alone: bool,
     ) -> pa.Table:
         loaded = await self._loaded.get()
 
         def annotated() -> pa.Table:
             started, before = time.perf_counter(), loaded.engine.usage()
-            rows = annotate(unit, method, loaded.codec, loaded.engine)
+            with loaded.engine.asking_alone(alone):
+                rows = annotate(unit, method, loaded.codec, loaded.engine)
             tokens = usage_between(before, loaded.engine.usage())
             return add_trace(rows, stage, time.perf_counter() - started, tokens)
 
@@ -159,20 +190,37 @@ class LMHost:
     ) -> Answer:
         async with loaded.gate.turn(turn, tokens):
             loop = asyncio.get_running_loop()
-            return await to_its_end(loop.run_in_executor(loaded.threads, work))
+            try:
+                return await to_its_end(loop.run_in_executor(loaded.threads, work))
+            except EngineDied as error:
+                # What is left could only refuse; Ray starts a process that can answer.
+                _logger.error("pool %s: %s; this process ends", self._pool.name, error)
+                os._exit(1)
 
     async def _load(self) -> _Loaded:
         model = _model_of_this_actor(self._model)
         codec = await asyncio.to_thread(TokenCodec.load, model.path, model.revision)
         own = await asyncio.to_thread(load_engine, model, self._pool.engine)
-        return self._in_service(codec, own)
+        routes = {kind: await self._route(kind) for kind in self._elsewhere}
+        loaded = self._with_engine(codec, own, routes)
+        self._in_service = True
+        return loaded
 
-    def _in_service(self, codec: TokenCodec, own: LMEngine) -> _Loaded:
+    async def _route(self, kind: Kind) -> Route:
+        other = self._elsewhere[kind]
+        dispatcher = await asyncio.to_thread(ray.get_actor, other.dispatcher)
+        client = PoolClient(other.pool, other.replicas, dispatcher)
+        turn = Turn.POSITION if kind == "position" else Turn.LOSS
+        return Route(client, turn, asyncio.get_running_loop())
+
+    def _with_engine(
+        self, codec: TokenCodec, own: LMEngine, routes: Mapping[Kind, Route]
+    ) -> _Loaded:
         metrics = ReplicaMetrics(own.info.name, self._pool.name)
         engine = RoutedEngine(
             own,
-            position=Route(self._position) if self._position else None,
-            loss=Route(self._loss) if self._loss else None,
+            position=routes.get("position"),
+            loss=routes.get("loss"),
             count=metrics.count,
         )
         gate = Gate(
@@ -218,4 +266,6 @@ def _model_of_this_actor(model: ModelConfig) -> ModelConfig:
 
 
 # num_cpus=0: Ray Data does not see actors outside its graph and would wait for their CPUs.
-LMActor = ray.remote(num_cpus=0, max_restarts=3, max_task_retries=1)(LMHost)
+# Restarts need no bound: what kills a process again and again is set apart, see isolation.py. Nor
+# does Ray repeat a call: who asked hears that the replica is lost, and asks another.
+LMActor = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=0)(LMHost)

@@ -19,6 +19,9 @@ HEAD_ROWS = "toolformer_lm_head_rows_total"
 WAITING = "toolformer_lm_waiting"
 RUNNING = "toolformer_lm_running"
 IDLE_SECONDS = "toolformer_lm_idle_seconds_total"
+LOST_REPLICAS = "toolformer_lm_lost_replicas_total"
+ASKED_AGAIN = "toolformer_units_asked_again_total"
+ISOLATED = "toolformer_documents_isolated_total"
 
 _KINDS = ("position", "sample", "loss")
 
@@ -37,6 +40,34 @@ class _Metrics:
 
 
 _metrics = cache(_Metrics)
+
+
+class _DeathMetrics:
+    """What processes that die cost; of the dispatcher and the stages."""
+
+    def __init__(self) -> None:
+        self.lost = Counter(LOST_REPLICAS, "Replicas that died at work, or got lost.", ("pool",))
+        self.again = Counter(ASKED_AGAIN, "Units asked again, as a replica was lost.", ("stage",))
+        self.isolated = Counter(ISOLATED, "Documents dropped: they kill processes.", ("stage",))
+
+
+_death_metrics = cache(_DeathMetrics)
+
+
+def count_lost_replica(pool: str) -> None:
+    """Counts in a replica that is gone. Like those below, nothing where Ray does not run."""
+    if ray.is_initialized():
+        _death_metrics().lost.inc(1, {"pool": pool})
+
+
+def count_asked_again(stage: str) -> None:
+    if ray.is_initialized():
+        _death_metrics().again.inc(1, {"stage": stage})
+
+
+def count_isolated(stage: str, documents: int) -> None:
+    if documents and ray.is_initialized():
+        _death_metrics().isolated.inc(documents, {"stage": stage})
 
 
 class ReplicaMetrics:

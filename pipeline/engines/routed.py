@@ -1,14 +1,17 @@
 """An engine that samples here and has P or L answered by the replicas of other pools."""
 
+import asyncio
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from ray.exceptions import RayTaskError
 
+from pipeline.engines.asking import PoolClient
+from pipeline.engines.gate import Turn
 from pipeline.engines.protocol import (
     EngineUsage,
     LMEngine,
@@ -24,30 +27,23 @@ Rows = Sequence[NDArray[np.float32] | None]
 
 
 class Route:
-    """The replicas of another pool: a request goes to the one with the fewest of ours waiting."""
+    """The replicas of another pool, for the threads of a process whose loop is `loop`."""
 
-    def __init__(self, replicas: Sequence[Any]) -> None:
-        self._replicas = list(replicas)
-        self._waiting = [0] * len(self._replicas)
-        self._lock = threading.Lock()
+    def __init__(self, client: PoolClient, turn: Turn, loop: asyncio.AbstractEventLoop) -> None:
+        self._client, self._turn, self._loop = client, turn, loop
 
-    def ask(self, method: str, *arguments: Any) -> Any:
+    def ask(self, method: str, *arguments: Any, alone: bool) -> Any:
         """What a replica's method returns; blocks the thread.
 
         Raises:
-            Exception: what the method raised, or Ray's error where the replica is gone for good.
+            ReplicaLost: the replica was lost while it was at work on this.
+            Exception: what the method raised.
         """
-        with self._lock:
-            chosen = min(range(len(self._replicas)), key=lambda index: self._waiting[index])
-            self._waiting[chosen] += 1
+        asked = self._client.ask(self._turn, method, *arguments, alone=alone)
         try:
-            # ray.get would warn that it blocks the event loop; this is another thread.
-            return getattr(self._replicas[chosen], method).remote(*arguments).future().result()
+            return asyncio.run_coroutine_threadsafe(asked, self._loop).result()
         except RayTaskError as error:
             raise (error.cause or error) from None
-        finally:
-            with self._lock:
-                self._waiting[chosen] -= 1
 
 
 class RoutedEngine:
@@ -113,10 +109,20 @@ class RoutedEngine:
         self._used.total = self.usage().plus(done)
         return answer
 
+    @contextmanager
+    def asking_alone(self, alone: bool) -> Iterator[None]:
+        """Whether replicas of other pools work for this thread on nothing else meanwhile."""
+        self._used.alone = alone
+        try:
+            yield
+        finally:
+            self._used.alone = False
+
     def _asked(self, route: Route, method: str, requests: Sequence[Any], argument: Any) -> Rows:
         if not requests:
             return []
         answers: Rows
-        answers, done = route.ask(method, list(requests), argument)
+        alone = getattr(self._used, "alone", False)
+        answers, done = route.ask(method, list(requests), argument, alone=alone)
         self._used.total = self.usage().plus(done)
         return answers

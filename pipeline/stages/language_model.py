@@ -1,45 +1,54 @@
 """The two stages that ask the language model: sample and score."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import pyarrow as pa
 
+from pipeline.engines.asking import PoolClient
+from pipeline.engines.gate import Turn
 from pipeline.method import Method
 from pipeline.schemas import IN_FLIGHT, conform
 from pipeline.stages.failure import carried
+from pipeline.stages.isolation import Isolation
 from tools.base import ContractError
 
 
-class LMStage:
-    """IN_FLIGHT rows in and out, answered by the replica with the fewest units waiting.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolAccess:
+    """How the replicas of a pool are reached: through the dispatcher that knows them."""
 
-    Calls are asynchronous, so a replica finds its next unit waiting when it ends one. Where P, S
-    and L have pools of their own, `replicas` are those of S to sample and those of L to score.
+    pool: str
+    replicas: tuple[Any, ...]
+    dispatcher: Any
+
+
+class LMStage:
+    """IN_FLIGHT rows in and out, each unit answered by the first replica that is free.
+
+    Where P, S and L have pools of their own, `access` is to that of S to sample and that of L to
+    score. A replica that dies fails nothing, see isolation.py.
     """
 
     def __init__(
-        self, kind: Literal["sample", "score"], replicas: Sequence[Any], method: Method
+        self, kind: Literal["sample", "score"], access: PoolAccess, method: Method
     ) -> None:
         self._kind = kind
-        self._replicas = list(replicas)
-        self._waiting = [0] * len(self._replicas)
+        self._client = PoolClient(access.pool, access.replicas, access.dispatcher)
+        self._isolation = Isolation(kind, self._ask, self._client.died)
         self._method = method
 
     async def __call__(self, unit: pa.Table) -> AsyncIterator[pa.Table]:
         with carried():
-            yield await self._asked(unit)
+            conform(unit, IN_FLIGHT, stage=self._kind)
+            answered = await self._isolation.annotated(unit)
+            yield check_same_rows(unit, answered, stage=self._kind)
 
-    async def _asked(self, unit: pa.Table) -> pa.Table:
-        conform(unit, IN_FLIGHT, stage=self._kind)
-        chosen = min(range(len(self._replicas)), key=lambda index: self._waiting[index])
-        replica = self._replicas[chosen]
-        ask = replica.sample_unit if self._kind == "sample" else replica.score_unit
-        self._waiting[chosen] += 1
-        try:
-            answered = await ask.remote(unit, self._method)
-        finally:
-            self._waiting[chosen] -= 1
+    async def _ask(self, unit: pa.Table, alone: bool) -> pa.Table:
+        turn = Turn.SAMPLE_UNIT if self._kind == "sample" else Turn.SCORE_UNIT
+        ask = f"{self._kind}_unit"
+        answered = await self._client.ask(turn, ask, unit, self._method, alone, alone=alone)
         return check_same_rows(unit, answered, stage=self._kind)
 
 
