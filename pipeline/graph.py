@@ -62,12 +62,11 @@ def graph(work: Work, config: RunConfig, method: Method, pools: Pools) -> Datase
     units_of_work = ray.data.from_items(
         [asdict(unit) for unit in work.units], override_num_blocks=len(work.units)
     )
-    documents = _stage(units_of_work, sampling, ReadStage, *model, method)
+    documents = _stage(units_of_work, sampling, ReadStage, *model, method, pools.dispatcher)
     sampled = _stage(documents, sampling, LMStage, "sample", pools.access_to("sample"), method)
     # One actor asks the tools: of two, one would count the other's batch into its timeouts.
-    executed = _stage(
-        sampled, scoring, ExecuteStage, pools.tools, *model, method.max_result_tokens, size=1
-    )
+    tools = (pools.tools, *model, method.max_result_tokens, pools.dispatcher)
+    executed = _stage(sampled, scoring, ExecuteStage, *tools, size=1)
     scored = _stage(executed, scoring, LMStage, "score", pools.access_to("loss"), method)
     return _stage(scored, scoring, CommitStage, work.run_path, work.units, work.retried)
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
+from pipeline.engines.gone import EngineDied
 from pipeline.engines.vllm_capabilities import Capabilities, vllm_version
 from pipeline.engines.vllm_loop import run, stop
 from pipeline.engines.vllm_start import CoreSettings, start
@@ -68,9 +69,11 @@ class VLLMCore:
         """vLLM's RequestOutput for a prompt of token ids.
 
         Raises:
-            ContractError: vLLM refuses the request or has died.
+            ContractError: vLLM refuses the request.
+            EngineDied: its core is dead, and answers nothing any more.
         """
         from vllm.exceptions import VLLMError
+        from vllm.v1.engine.exceptions import EngineDeadError
 
         answers = self._running.llm.generate(
             {"type": "token", "prompt_token_ids": list(prompt)},
@@ -81,6 +84,8 @@ class VLLMCore:
         )
         try:
             [output] = [answer async for answer in answers]
+        except EngineDeadError as error:
+            raise EngineDied(f"vLLM's core is dead: {one_line(error)}") from error
         except VLLMError as error:
             raise ContractError(
                 stage="vllm",

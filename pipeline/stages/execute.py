@@ -4,11 +4,13 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import pyarrow as pa
 
 from pipeline.execution import distinct_requests, record_results
 from pipeline.schemas import IN_FLIGHT, conform
+from pipeline.stages.careful import CarefulCalls
 from pipeline.stages.failure import carried
 from pipeline.stages.language_model import check_same_rows
 from pipeline.stages.tool_access import ToolAccess, ToolClient
@@ -26,8 +28,11 @@ class ExecuteStage:
         model_path: str,
         revision: str | None,
         max_result_tokens: int,
+        dispatcher: Any,
     ) -> None:
-        self._clients = {access.name: ToolClient(access) for access in tools}
+        """`dispatcher` keeps which calls were begun in this process; see CarefulCalls."""
+        careful = CarefulCalls(dispatcher)
+        self._clients = {access.name: ToolClient(access, careful) for access in tools}
         self._codec = TokenCodec.load(model_path, revision=revision)
         self._max_result_tokens = max_result_tokens
 

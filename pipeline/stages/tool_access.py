@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pipeline.stages.careful import CarefulCalls
 from pipeline.stages.tool_process import ProcessHere, ProcessOfActor, ToolProcess, load_actors
 from pipeline.stages.tool_queue import QueueRules, ToolCall, ToolQueue
 from tools.actors import ToolHost, ToolInfo
@@ -39,15 +40,17 @@ class ToolAccess:
 class ToolClient:
     """Asks one tool. Waiting for a free process does not count towards the timeout."""
 
-    def __init__(self, access: ToolAccess) -> None:
+    def __init__(self, access: ToolAccess, careful: CarefulCalls | None = None) -> None:
         """Builds and loads the tool here when it has no actors, else waits until they have.
+
+        `careful` sets requests apart that end the process they run in, if that is this one.
 
         Raises:
             ToolformerError: the tool cannot be built or loaded; from an actor, as the cause of a
                 RayTaskError.
         """
         self._name = access.name
-        processes, self._info = _processes(access)
+        processes, self._info = _processes(access, careful)
         rules = QueueRules(
             tool=access.name,
             batch_size=access.batch_size,
@@ -135,9 +138,12 @@ class _DiskStore:
             usage.warnings.append(warning)
 
 
-def _processes(access: ToolAccess) -> tuple[Sequence[ToolProcess], ToolInfo]:
+def _processes(
+    access: ToolAccess, careful: CarefulCalls | None
+) -> tuple[Sequence[ToolProcess], ToolInfo]:
     if not access.actors:
-        here = ProcessHere(ToolHost(access.name, access.factory, access.options))
+        host = ToolHost(access.name, access.factory, access.options)
+        here = ProcessHere(access.name, host, careful)
         return [here], here.info
     info = load_actors(access.name, access.actors)
     return [

@@ -2,28 +2,23 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from typing import Any, Protocol
 
 import ray
-from ray.exceptions import (
-    NodeDiedError,
-    ObjectLostError,
-    OutOfMemoryError,
-    RayActorError,
-    WorkerCrashedError,
-)
 
+from pipeline.engines.gone import GONE
+from pipeline.stages.careful import CarefulCalls
 from tools.actors import Served, ToolHost, ToolInfo
 from tools.base import ConfigError, ToolformerError, ToolRequest
 
-# A process that Ray's memory monitor ends, or that goes with its node, is no RayActorError.
-_GONE = (RayActorError, OutOfMemoryError, NodeDiedError, WorkerCrashedError, ObjectLostError)
 # Until a process that died is back: a call that comes too early fails at once, a later one waits.
-_LOOKS = 20
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 8.0
+# When the tool is loaded for the first time, the user looks on; later a cluster may need long to
+# put another node in the place of one that went.
+_LOADING_S, _RETURNING_S = 120.0, 1800.0
 
 
 class Lost(Enum):
@@ -48,12 +43,18 @@ class ProcessHere:
     The tool is built, loaded and asked in one thread: some libraries bind to the first they see.
     """
 
-    def __init__(self, host: ToolHost) -> None:
-        self._host = host
+    def __init__(self, name: str, host: ToolHost, careful: CarefulCalls | None) -> None:
+        """`careful` sets requests apart that end this process; without it they end it always."""
+        self._name, self._host, self._careful = name, host, careful
         self._thread = ThreadPoolExecutor(max_workers=1)
         self.info: ToolInfo = self._thread.submit(host.load).result()
 
     async def answer(self, batch: Sequence[ToolRequest]) -> Served | Lost:
+        if self._careful is None:
+            return await self._run(batch)
+        return await self._careful.answer(self._name, batch, self._run)
+
+    async def _run(self, batch: Sequence[ToolRequest]) -> Served:
         served = await asyncio.wrap_future(self._thread.submit(self._host.run, batch))
         assert served is not None, "loaded by the constructor"
         return served
@@ -81,7 +82,7 @@ class ProcessOfActor:
             # It hangs, or works on what nobody waits for: the next batch needs a fresh process.
             ray.kill(self._actor, no_restart=False)
             return Lost.LATE
-        except _GONE:
+        except GONE:
             return Lost.DIED
         return Lost.UNLOADED if served is None else served
 
@@ -104,16 +105,16 @@ class ProcessOfActor:
         Raises:
             ToolformerError: it does not come back, or with another version of the tool.
         """
-        for pause_s in _pauses():
+        for pause_s in _pauses(_RETURNING_S):
             try:
                 info = await self._actor.load.remote()
-            except _GONE:
+            except GONE:
                 await asyncio.sleep(pause_s)
                 continue
             if info != self._info:
                 raise _differ(self._name, self._info, info)
             return
-        raise _not_back(self._name)
+        raise _not_back(self._name, _RETURNING_S)
 
 
 def load_actors(name: str, actors: Sequence[Any]) -> ToolInfo:
@@ -134,18 +135,22 @@ def load_actors(name: str, actors: Sequence[Any]) -> ToolInfo:
 
 
 def _loaded(name: str, actor: Any, loading: Any) -> ToolInfo:
-    for pause_s in _pauses():
+    for pause_s in _pauses(_LOADING_S):
         try:
             info: ToolInfo = ray.get(loading)
             return info
-        except _GONE:
+        except GONE:
             time.sleep(pause_s)
             loading = actor.load.remote()
-    raise _not_back(name)
+    raise _not_back(name, _LOADING_S)
 
 
-def _pauses() -> list[float]:
-    return [min(_FIRST_PAUSE_S * 2**look, _LONGEST_PAUSE_S) for look in range(_LOOKS)]
+def _pauses(total_s: float) -> Iterator[float]:
+    """Between looks, until `total_s` are over: short ones first."""
+    begun, pause_s = time.monotonic(), _FIRST_PAUSE_S
+    while time.monotonic() - begun < total_s:
+        yield pause_s
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
 def _differ(name: str, one: ToolInfo, other: ToolInfo) -> ConfigError:
@@ -155,9 +160,9 @@ def _differ(name: str, one: ToolInfo, other: ToolInfo) -> ConfigError:
     )
 
 
-def _not_back(name: str) -> ToolformerError:
+def _not_back(name: str, waited_s: float) -> ToolformerError:
     return ToolformerError(
-        f"tool {name}: its process was not back after {sum(_pauses()):.0f} s: it dies of loading, "
+        f"tool {name}: its process was not back after {waited_s:.0f} s: it dies of loading, "
         "or finds no place; see what it needs (memory, files, num_gpus, num_cpus), and run the "
         "same command again to continue"
     )

@@ -11,6 +11,7 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pipeline.stages.careful import DIED_OF_CALL
 from pipeline.stages.tool_process import Lost, ToolProcess
 from tools.base import ToolRequest, ToolResult, ToolStatus
 from tools.metrics import record_waiting
@@ -189,7 +190,7 @@ class ToolQueue:
         if lost is Lost.LATE:
             error = f"no answer in {self._rules.timeout_s} s"
             return ToolResult(status=ToolStatus.TIMEOUT, error=error)
-        return ToolResult.failed("the tool's process died of this call")
+        return ToolResult.failed(DIED_OF_CALL)
 
     def _give_up(self, error: BaseException) -> None:
         self._broken = error

@@ -1,0 +1,109 @@
+"""Calls of tools inside the stage's own process, some of which may end it.
+
+Outside the process is kept which calls it had begun when it died. Those are suspects: each is
+asked alone, with nothing else at work beside it, and one that two processes die of is failed.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from pipeline.attempts import Work
+from tools.actors import Served
+from tools.base import ToolRequest, ToolResult
+
+DIED_OF_CALL = "the tool's process died of this call"
+_DEATHS = 2  # of the process at work on nothing but this call
+
+Run = Callable[[Sequence[ToolRequest]], Awaitable[Served]]
+
+
+class CarefulCalls:
+    """For all tools of a process: at most three deaths for each call that ends it.
+
+    Costs a batch one answer of the dispatcher, about a millisecond.
+    """
+
+    def __init__(self, dispatcher: Any) -> None:
+        """`dispatcher` keeps what was begun; see Attempts."""
+        self._dispatcher = dispatcher
+        self._turns = _Turns()
+
+    async def answer(self, tool: str, batch: Sequence[ToolRequest], run: Run) -> Served:
+        """What `run` answers to the batch, each suspect alone; failed is what it would die of."""
+        results: dict[ToolRequest, ToolResult] = {}
+        seconds = 0.0
+        async with self._turns.beside_others():
+            deaths = await self._begin([_work("batch", tool, request) for request in batch])
+            plain = [request for request, died in zip(batch, deaths, strict=True) if not died]
+            if plain:
+                served = await run(plain)
+                self._end([_work("batch", tool, request) for request in plain])
+                results |= zip(plain, served.results, strict=True)
+                seconds += served.seconds
+        for request in batch:
+            if request not in results:
+                async with self._turns.alone():
+                    served = await self._alone(tool, request, run)
+                results[request] = served.results[0]
+                seconds += served.seconds
+        return Served([results[request] for request in batch], seconds)
+
+    async def _alone(self, tool: str, request: ToolRequest, run: Run) -> Served:
+        work = _work("alone", tool, request)
+        (deaths,) = await self._begin([work])
+        if deaths >= _DEATHS:
+            return Served([ToolResult.failed(DIED_OF_CALL)], 0.0)
+        served = await run([request])
+        self._end([work, _work("batch", tool, request)])
+        return served
+
+    async def _begin(self, works: Sequence[Work]) -> list[int]:
+        before: list[int] = await self._dispatcher.begin.remote(works)
+        return before
+
+    def _end(self, works: Sequence[Work]) -> None:
+        self._dispatcher.end.remote(works)
+
+
+def _work(how: str, tool: str, request: ToolRequest) -> Work:
+    return ("execute", how, tool, request.input, str(request.date))
+
+
+class _Turns:
+    """Many beside each other, or one alone, which goes first when it waits."""
+
+    def __init__(self) -> None:
+        self._changed = asyncio.Condition()
+        self._beside = self._waiting_alone = 0
+        self._alone = False
+
+    @asynccontextmanager
+    async def beside_others(self) -> AsyncIterator[None]:
+        async with self._changed:
+            await self._changed.wait_for(lambda: not self._alone and not self._waiting_alone)
+            self._beside += 1
+        try:
+            yield
+        finally:
+            async with self._changed:
+                self._beside -= 1
+                self._changed.notify_all()
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        async with self._changed:
+            self._waiting_alone += 1
+            try:
+                await self._changed.wait_for(lambda: not self._alone and not self._beside)
+            finally:
+                self._waiting_alone -= 1
+                self._changed.notify_all()
+            self._alone = True
+        try:
+            yield
+        finally:
+            async with self._changed:
+                self._alone = False
+                self._changed.notify_all()
