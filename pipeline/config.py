@@ -1,7 +1,7 @@
 """The run configuration: what a user writes in YAML. Defaults are the paper's (Appendix A).
 
-Relative paths are relative to the directory the command is started in. Unknown keys and wrong
-types are errors that name the key.
+Relative paths are relative to the directory the command is started in; `run` and `input` may be
+places in a store, as s3://bucket/name. Unknown keys and wrong types are errors that name the key.
 """
 
 from pathlib import Path
@@ -14,6 +14,7 @@ from pipeline.engine_config import EngineConfig as EngineConfig
 from pipeline.engine_config import EnginesConfig, Kind, PoolPlan, Section, plan_pools
 from tools.base import ConfigError, one_line
 from tools.calls import is_tool_name
+from tools.places import Place, PlaceField
 
 # Appendix A: tools whose documents are pre-filtered get more positions and samples.
 PAPER_DEFAULTS: dict[str, float | int] = {"tau_s": 0.05, "tau_f": 1.0, "k": 5, "m": 5}
@@ -87,8 +88,8 @@ class MtFilterConfig(Section):
 class RunConfig(Section):
     """A whole annotation run."""
 
-    run: Path  # the run directory; `--run` overrides it
-    input: list[Path] = Field(min_length=1)  # DOCUMENTS Parquet files or directories of them
+    run: PlaceField  # the run directory; `--run` overrides it
+    input: list[PlaceField] = Field(min_length=1)  # DOCUMENTS Parquet, or directories of it
     model: ModelConfig
     tools: dict[str, ToolConfig] = Field(min_length=1)
     seed: int = 0
@@ -111,7 +112,7 @@ class RunConfig(Section):
     @field_validator("input", mode="before")
     @classmethod
     def _one_path_is_a_list(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str | Path) else value
+        return [value] if isinstance(value, str | Place) else value
 
     @field_validator("tool_cache")
     @classmethod
@@ -154,7 +155,7 @@ class RunConfig(Section):
         return next(pool for pool in self.pools if kind in pool.kinds)
 
 
-def load_config(path: Path, *, run: Path | None = None) -> RunConfig:
+def load_config(path: Path, *, run: Place | None = None) -> RunConfig:
     """The configuration in the YAML file `path`, with the run directory replaced by `run`.
 
     Raises:

@@ -1,7 +1,5 @@
 """What a run would cost, counted before anything is started."""
 
-from pathlib import Path
-
 from rich.table import Table
 
 from pipeline.config import RunConfig
@@ -14,6 +12,7 @@ from pipeline.reading import read_rows
 from pipeline.tokens import TokenCodec
 from pipeline.units import plan_units
 from pipeline.windows import windows_of
+from tools.places import place
 from tools.prompt import render
 
 _SAMPLED_UNITS = 8
@@ -42,7 +41,7 @@ def plan_table(config: RunConfig) -> Table:
     sample_size = 0
     for unit in looked_at:
         rows = prepare(
-            read_rows(Path(unit.file), unit.row_start, unit.num_documents),
+            read_rows(place(unit.file), unit.row_start, unit.num_documents),
             unit.unit_id,
             method,
             codec,

@@ -15,7 +15,7 @@ from pipeline.execution import distinct_requests, record_results
 from pipeline.method import resolve_method
 from pipeline.pools import access_to
 from pipeline.prepare import prepare
-from pipeline.reading import SourceDocument, list_document_files, open_documents, read_rows
+from pipeline.reading import SourceDocument, list_document_files, read_footer, read_rows
 from pipeline.sampling import sample_calls
 from pipeline.scoring import score_calls
 from pipeline.stages.tool_access import ToolClient
@@ -60,7 +60,7 @@ def preview(config: RunConfig, num_documents: int) -> Iterator[RenderableType]:
 
 def _documents(config: RunConfig) -> Iterator[SourceDocument]:
     for path in list_document_files(config.input):
-        total = open_documents(path).metadata.num_rows
+        total = read_footer(path).metadata.num_rows
         for start in range(0, total, config.unit_documents):
             yield from read_rows(path, start, min(config.unit_documents, total - start))
 
