@@ -27,8 +27,9 @@ pytestmark = pytest.mark.ray
 
 PROMPTS = ROOT / "pipeline" / "configs" / "demo_prompts"
 CALCULATOR = {"prompt": str(PROMPTS / "Calculator.txt"), "k": 1, "m": 1}
+MODEL = {"replicas": 1, "token_budget": 1024}
 SMALL: dict[str, Any] = {
-    "engine": {"replicas": 1, "token_budget": 1024},
+    "engine": "pipeline.engines.scripted:ScriptedEngine",  # no model where none is needed
     "sampling": {"max_new_tokens": 8},
     "tools": {"Calculator": CALCULATOR},
 }
@@ -167,7 +168,7 @@ def test_torn_weights_are_named_and_whole_ones_begin_the_run(
     shutil.copytree(DEMO / "model", model)
     weights = (model / "model.safetensors").read_bytes()
     (model / "model.safetensors").write_bytes(weights[:-1000])
-    config = demo_config(tmp_path, 4, model={"path": str(model)}, **SMALL)
+    config = demo_config(tmp_path, 4, model={"path": str(model)}, **SMALL | {"engine": MODEL})
     line = the_error(annotate(config, tmp_path / "run", ray_directory, check=False))
     assert line.startswith(f"{model}: the model cannot be loaded: ")
     (model / "model.safetensors").write_bytes(weights)
