@@ -1,7 +1,6 @@
 """Parquet with one document in each row, in columns named as in CCNet, C4 or FineWeb."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -17,12 +16,13 @@ from pipeline.ingest.records import (
     to_document,
 )
 from tools.base import InputError
+from tools.places import Place
 
 _BATCH_ROWS = 256
 _READ_AHEAD_BYTES = 1 << 20  # of each column: column chunks are not read whole
 
 
-def read_columns(raw: BinaryIO, path: Path, *, max_bytes: int) -> Iterator[Document | Reject]:
+def read_columns(raw: BinaryIO, path: Place, *, max_bytes: int) -> Iterator[Document | Reject]:
     """One item for each row, in order.
 
     Raises:
@@ -41,7 +41,7 @@ def read_columns(raw: BinaryIO, path: Path, *, max_bytes: int) -> Iterator[Docum
         raise InputError(f"{path}: not a readable Parquet file: {detail}") from None
 
 
-def _usable_columns(schema: pa.Schema, path: Path) -> list[str]:
+def _usable_columns(schema: pa.Schema, path: Place) -> list[str]:
     names = [name for name in (*STRING_FIELDS, "language_score") if name in schema.names]
     if not any(name in TEXT_FIELDS for name in names):
         raise InputError(

@@ -1,7 +1,6 @@
 """`python -m pipeline ingest`: published web text -> a directory of DOCUMENTS Parquet."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
@@ -19,13 +18,14 @@ from pipeline.ingest.ledger import Ledger, read_ledger
 from pipeline.ingest.sources import Source, SourceFormat, find_sources
 from pipeline.ingest.summary import failure_line, summary_table
 from tools.base import ConfigError, InputError
+from tools.places import Place, is_remote, list_files, why
 
 DEFAULT_MAX_BYTES = 2_000_000
 
 
 def ingest(
-    inputs: Sequence[Path],
-    out: Path,
+    inputs: Sequence[Place],
+    out: Place,
     *,
     source_format: SourceFormat | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
@@ -66,18 +66,22 @@ def ingest(
     return Ledger(files=run.entries)
 
 
-def _make_output_directory(out: Path, sources: Sequence[Source]) -> None:
+def _make_output_directory(out: Place, sources: Sequence[Source]) -> None:
     """Create `out`, or see that it holds nothing that would be mixed with the new documents."""
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        if is_remote(out):
+            found = [name for name in list_files(out) if name.endswith(".parquet")]
+        else:
+            out.mkdir(parents=True, exist_ok=True)
+            found = [str(path.relative_to(out)) for path in sorted(out.rglob("*.parquet"))]
     except OSError as error:
-        raise ConfigError(f"--out {out}: cannot be made: {error.strerror}") from None
-    outputs = {out / source.output for source in sources}
-    for path in sorted(out.rglob("*.parquet")):
-        if path not in outputs:
+        raise ConfigError(f"--out {out}: cannot be made: {why(error)}") from None
+    outputs = {source.output for source in sources}
+    for name in found:
+        if name not in outputs:
             raise ConfigError(
-                f"--out {out}: {path.name} in it is not made from these inputs; choose another "
-                "directory or remove it"
+                f"--out {out}: {name.rpartition('/')[2]} in it is not made from these inputs; "
+                "choose another directory or remove it"
             )
 
 

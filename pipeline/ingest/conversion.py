@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -17,7 +16,8 @@ from pipeline.ingest.sources import Source, SourceFormat
 from pipeline.ingest.streams import ByteStream
 from pipeline.ingest.warc import read_warc
 from pipeline.ingest.writing import document_writer
-from tools.base import InputError
+from tools.base import InputError, OutputError
+from tools.places import Place, open_to_read, remove, store_errors, why
 
 _PROGRESS_EVERY = 500  # records
 
@@ -25,7 +25,7 @@ _PROGRESS_EVERY = 500  # records
 class Conversion:
     """The files of one ingest, one after the other; `entries` grows."""
 
-    def __init__(self, out: Path, max_bytes: int, earlier: dict[str, FileEntry]) -> None:
+    def __init__(self, out: Place, max_bytes: int, earlier: dict[str, FileEntry]) -> None:
         self.entries: list[FileEntry] = []
         self.reused: set[str] = set()  # outputs
         self._out, self._max_bytes = out, max_bytes
@@ -49,7 +49,7 @@ class Conversion:
             except InputError as error:
                 self._seen.forget_file()
                 self.entries.append(fresh.model_copy(update={"error": str(error)}))
-                (self._out / source.output).unlink(missing_ok=True)
+                self._remove(self._out / source.output)
         self._save()
 
     def _take_over(self, entry: FileEntry) -> bool:
@@ -62,8 +62,9 @@ class Conversion:
             return False
         if entry.kept == 0:
             return True
+        path = self._out / entry.output
         try:
-            with pq.ParquetFile(self._out / entry.output) as file:
+            with store_errors(path), open_to_read(path) as raw, pq.ParquetFile(raw) as file:
                 if file.metadata.num_rows != entry.kept:
                     return False
                 for batch in file.iter_batches(columns=["doc_id"]):
@@ -81,7 +82,7 @@ class Conversion:
     ) -> FileEntry:
         path = self._out / source.output
         num_read, rejected, owners = 0, Counter[str](), set[int]()
-        with _open(source.path) as raw, document_writer(path) as writer:
+        with _open(source) as raw, document_writer(path) as writer:
             for item in _read(source, raw, self._max_bytes):
                 num_read += 1
                 if isinstance(item, Reject):
@@ -95,7 +96,7 @@ class Conversion:
                     on_position(raw.tell())
         assert num_read == writer.num_rows + rejected.total(), (path, num_read, rejected)
         if writer.num_rows == 0:
-            path.unlink()
+            self._remove(path)
         owners.discard(len(self.entries))
         return entry.model_copy(
             update={
@@ -106,6 +107,12 @@ class Conversion:
             }
         )
 
+    def _remove(self, path: Place) -> None:
+        try:
+            remove(path)
+        except OSError as error:
+            raise OutputError(f"{path}: cannot be removed: {why(error)}") from None
+
     def _save(self) -> None:
         """Write the ledger, with what the run before knew of the files not reached yet."""
         done = {entry.output for entry in self.entries}
@@ -114,6 +121,14 @@ class Conversion:
 
 
 def _read(source: Source, raw: BinaryIO, max_bytes: int) -> Iterator[Document | Reject]:
+    try:
+        with store_errors(source.path):
+            yield from _records(source, raw, max_bytes)
+    except OSError as error:
+        raise InputError(f"{source.path}: cannot be read: {why(error)}") from None
+
+
+def _records(source: Source, raw: BinaryIO, max_bytes: int) -> Iterator[Document | Reject]:
     if source.format is SourceFormat.PARQUET:
         return read_columns(raw, source.path, max_bytes=max_bytes)
     stream = ByteStream(raw, source.path)
@@ -122,8 +137,8 @@ def _read(source: Source, raw: BinaryIO, max_bytes: int) -> Iterator[Document | 
     return read_jsonl(stream, max_bytes=max_bytes)
 
 
-def _open(path: Path) -> BinaryIO:
+def _open(source: Source) -> BinaryIO:
     try:
-        return path.open("rb")
+        return open_to_read(source.path, ahead=source.format is not SourceFormat.PARQUET)
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise InputError(f"{source.path}: cannot be read: {why(error)}") from None

@@ -1,13 +1,13 @@
 """ingest.json: what became of every input file, for people and for the next run."""
 
-from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipeline.config import describe
-from pipeline.ingest.writing import atomic_output
+from tools.atomic import write_bytes_atomically
 from tools.base import ConfigError
+from tools.places import Place, read_if_there, why
 
 LEDGER = "ingest.json"
 
@@ -19,7 +19,7 @@ class FileEntry(BaseModel):
 
     source: str
     size: int
-    mtime_ns: int
+    mtime_ns: int  # tools.places.change_stamp
     format: str
     max_bytes: int
     output: str  # there is no such file if kept is 0
@@ -46,7 +46,7 @@ class Ledger(BaseModel):
     files: list[FileEntry] = []
 
 
-def read_ledger(out: Path) -> Ledger:
+def read_ledger(out: Place) -> Ledger:
     """The ledger in `out`, empty if there is none.
 
     Raises:
@@ -54,17 +54,20 @@ def read_ledger(out: Path) -> Ledger:
     """
     path = out / LEDGER
     try:
-        return Ledger.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        return Ledger()
+        content = read_if_there(path)
+        return Ledger() if content is None else Ledger.model_validate_json(content)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+        raise ConfigError(f"{path}: cannot be read: {why(error)}") from None
     except ValidationError as error:
         raise ConfigError(
             f"{path}: not a record of an ingest ({describe(error)}); remove it to start again"
         ) from None
 
 
-def write_ledger(out: Path, ledger: Ledger) -> None:
-    with atomic_output(out / LEDGER) as file:
-        file.write(ledger.model_dump_json(indent=1).encode() + b"\n")
+def write_ledger(out: Place, ledger: Ledger) -> None:
+    """The ledger in `out`, atomically.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    write_bytes_atomically(out / LEDGER, ledger.model_dump_json(indent=1).encode() + b"\n")

@@ -2,13 +2,13 @@
 
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
 
 from pipeline.ingest.records import Reject
 from tools.base import InputError
+from tools.places import Place, why
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -34,7 +34,7 @@ class ByteStream:
         InputError: the disk does not give the bytes.
     """
 
-    def __init__(self, raw: BinaryIO, path: Path) -> None:
+    def __init__(self, raw: BinaryIO, path: Place) -> None:
         self._path = path
         self._chunks = _decompressed(raw)
         self._buffer, self._start = b"", 0
@@ -79,7 +79,7 @@ class ByteStream:
         try:
             self._buffer, self._start = next(self._chunks, b""), 0
         except OSError as error:
-            raise InputError(f"{self._path}: cannot be read: {error.strerror}") from None
+            raise InputError(f"{self._path}: cannot be read: {why(error)}") from None
         return bool(self._buffer)
 
 

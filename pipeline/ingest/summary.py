@@ -2,20 +2,20 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 
 from rich.markup import escape
 from rich.table import Table
 
 from pipeline.ingest.ledger import FileEntry
 from pipeline.ingest.records import DAMAGE
+from tools.places import Place
 
 _MAX_ROWS = 40  # files shown one by one
 _MAX_FAILURES = 3  # told in full in the error line
 
 
 def summary_table(
-    entries: Sequence[FileEntry], *, reused: Collection[str], skipped: Sequence[Path]
+    entries: Sequence[FileEntry], *, reused: Collection[str], skipped: Sequence[Place]
 ) -> Table:
     """Read, kept and rejected by reason, for each file and in total; read = kept + rejected."""
     table = Table(title="Ingested documents", caption=_caption(entries, skipped))
@@ -65,7 +65,7 @@ def _damage(entry: FileEntry) -> str:
     )
 
 
-def _caption(entries: Sequence[FileEntry], skipped: Sequence[Path]) -> str:
+def _caption(entries: Sequence[FileEntry], skipped: Sequence[Place]) -> str:
     num_read = sum(entry.read for entry in entries)
     num_kept = sum(entry.kept for entry in entries)
     sums = f"{num_read:,} read = {num_kept:,} kept + {num_read - num_kept:,} rejected"

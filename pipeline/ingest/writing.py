@@ -1,6 +1,7 @@
 """Files that are either complete or not there."""
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 from pipeline.ingest.records import Document
 from pipeline.schemas import DOCUMENTS
 from tools.base import OutputError
+from tools.places import Place, is_remote, put_file, why
 
 # A unit of annotation reads whole row groups, so they are kept near the size of one.
 ROW_GROUP_ROWS = 1_024
@@ -19,25 +21,41 @@ ROW_GROUP_BYTES = 16 << 20  # of text; whichever comes first
 
 
 @contextmanager
-def atomic_output(path: Path) -> Iterator[BinaryIO]:
+def atomic_output(path: Place) -> Iterator[BinaryIO]:
     """A file to write to that becomes `path` when the block ends without an error.
 
     Raises:
         OutputError: the bytes cannot be written (disk full, no permission). Any OSError of the
             block is taken for one of writing. The temporary file is gone, an older `path` stays.
     """
+    try:
+        with _temporary(path) as temporary:
+            with temporary.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            if is_remote(path):
+                put_file(temporary, path)
+            else:
+                os.replace(temporary, path)
+    except OSError as error:
+        mend = "see that the store takes it" if is_remote(path) else "make room"
+        raise OutputError(
+            f"{path}: cannot be written: {why(error)}; finished files stay, {mend} and run the "
+            "same command again"
+        ) from None
+
+
+@contextmanager
+def _temporary(path: Place) -> Iterator[Path]:
+    """A name beside `path`, or on this machine for what goes to a store; gone at the end."""
+    if is_remote(path):
+        with tempfile.TemporaryDirectory(prefix="toolformer-") as directory:
+            yield Path(directory) / path.name
+        return
     temporary = path.with_name(f".{path.name}.tmp")
     try:
-        with temporary.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise OutputError(
-            f"{path}: cannot be written: {error.strerror or error}; finished files stay, "
-            "make room and run the same command again"
-        ) from None
+        yield temporary
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -84,7 +102,7 @@ class DocumentWriter:
 
 
 @contextmanager
-def document_writer(path: Path) -> Iterator[DocumentWriter]:
+def document_writer(path: Place) -> Iterator[DocumentWriter]:
     """A writer of documents whose Parquet is `path` when the block ends without an error.
 
     Raises:
