@@ -1,10 +1,12 @@
 """The command line. Every command reads or writes a run directory and says what it did."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from upath import UPath
 
 from pipeline.annotate import Outcome, Resume, annotate
 from pipeline.bench.command import bench_command
@@ -20,9 +22,11 @@ from pipeline.preview import preview
 from pipeline.report.calls import CallFilter, best_calls
 from pipeline.report.html import write_report
 from pipeline.report.stats import Stats, collect_stats
-from pipeline.rundir import RunDir
+from pipeline.rundir import DoneMark, RunDir
 from pipeline.status import status_table
 from pipeline.tokens import TokenCodec
+from tools.base import InputError
+from tools.places import Place, place, read_if_there, why
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -34,13 +38,22 @@ app = typer.Typer(
 app.command("bench")(bench_command)
 
 Config = Annotated[Path, typer.Argument(help="A run configuration (YAML).")]
-Run = Annotated[Path, typer.Argument(help="A run directory.")]
+Run = Annotated[UPath, typer.Argument(parser=place, help="A run directory.", metavar="RUN")]
+
+# Beyond so many units `annotate` leaves reading them all again to `report`.
+_SUMMARISED_UNITS = 2_000
 
 
 @app.command("ingest")
 def ingest_command(
-    inputs: Annotated[list[Path], typer.Argument(help="Files, or directories of them.")],
-    out: Annotated[Path, typer.Option(help="Directory for the DOCUMENTS Parquet.")],
+    inputs: Annotated[
+        list[UPath],
+        typer.Argument(parser=place, help="Files, or directories of them.", metavar="INPUTS"),
+    ],
+    out: Annotated[
+        UPath,
+        typer.Option(parser=place, help="Directory for the DOCUMENTS Parquet.", metavar="PATH"),
+    ],
     source_format: Annotated[
         SourceFormat | None, typer.Option("--format", help="Instead of detecting it by file.")
     ] = None,
@@ -65,7 +78,9 @@ def ingest_command(
 @app.command("annotate")
 def annotate_command(
     config: Config,
-    run: Annotated[Path | None, typer.Option(help="Another run directory.")] = None,
+    run: Annotated[
+        UPath | None, typer.Option(parser=place, help="Another run directory.", metavar="PATH")
+    ] = None,
     resume: Annotated[Resume, typer.Option(help="Continue a run that is there?")] = (
         Resume.IF_POSSIBLE
     ),
@@ -89,10 +104,13 @@ def annotate_command(
     )
     _say(outcome, settings.run, only_failed=only_failed)
     directory = RunDir(settings.run)
-    stdout.print(summary_table(_stats(directory)))
+    marks = directory.done_marks()
+    if len(marks) > _SUMMARISED_UNITS:
+        _tell(f"`python -m pipeline report {settings.run}` counts what they came to")
+        return
+    stdout.print(summary_table(_stats(directory, marks)))
     thresholds = {name: tool.tau_f for name, tool in settings.tools.items()}
-    files = directory.finished_unit_files()
-    top = best_calls(files, thresholds, per_tool=2)
+    top = best_calls(directory.unit_files(marks), thresholds, per_tool=2)
     if top:
         stdout.print(top_calls_table(top))
 
@@ -109,11 +127,10 @@ def build_command(
     directory = RunDir(run)
     config = directory.config()
     codec = TokenCodec.load(config.model.path, revision=config.model.revision)
-    _say_if_unfinished(directory)
     with directory.lock():
-        summary = build(
-            directory.finished_unit_files(), config, codec, run, tau_f=parse_tau_f(tau_f or [])
-        )
+        marks = _marks(directory)
+        files = directory.unit_files(marks)
+        summary = build(files, config, codec, run, tau_f=parse_tau_f(tau_f or []))
     _say_built(summary, run)
 
 
@@ -122,15 +139,18 @@ def report_command(run: Run) -> None:
     """Write report/index.html and report/stats.json, and show the summary."""
     directory = RunDir(run)
     config = directory.config()
-    _say_if_unfinished(directory)
-    built = run / BUILD_MARK
-    stats = _stats(directory)
+    marks = _marks(directory)
+    try:
+        built = read_if_there(run / BUILD_MARK)
+    except OSError as error:
+        raise InputError(f"{run / BUILD_MARK}: cannot be read: {why(error)}") from None
+    stats = _stats(directory, marks)
     page = write_report(
         directory.report_path,
         stats,
         config,
-        directory.finished_unit_files(),
-        build=json.loads(built.read_text()) if built.exists() else None,
+        directory.unit_files(marks),
+        build=None if built is None else json.loads(built),
     )
     stdout.print(summary_table(stats))
     _tell(f"report: {page}")
@@ -195,21 +215,23 @@ def parse_tau_f(values: list[str]) -> float | dict[str, float] | None:
     return by_tool
 
 
-def _stats(directory: RunDir) -> Stats:
-    return collect_stats(
-        directory.finished_unit_files(), directory.done_marks(), directory.config()
-    )
+def _stats(directory: RunDir, marks: Sequence[DoneMark]) -> Stats:
+    return collect_stats(directory.unit_files(marks), marks, directory.config())
 
 
-def _say_if_unfinished(directory: RunDir) -> None:
-    units, done = len(directory.units()), len(directory.done_marks())
-    if done < units:
+def _marks(directory: RunDir) -> list[DoneMark]:
+    """The marks of all finished units; says so where units are left."""
+    units = directory.units()
+    marks = list(directory.finished(units))
+    if len(marks) < len(units):
         stderr.print(
-            f"{directory.path}: {done} of {units} units are finished; using these", markup=False
+            f"{directory.path}: {len(marks)} of {len(units)} units are finished; using these",
+            markup=False,
         )
+    return marks
 
 
-def _say(outcome: Outcome, run: Path, *, only_failed: bool) -> None:
+def _say(outcome: Outcome, run: Place, *, only_failed: bool) -> None:
     if only_failed:
         _tell(
             f"{run}: what failed in {outcome.units_done} of {outcome.units_before} finished units "
@@ -226,7 +248,7 @@ def _say(outcome: Outcome, run: Path, *, only_failed: bool) -> None:
     )
 
 
-def _say_built(summary: BuildSummary, run: Path) -> None:
+def _say_built(summary: BuildSummary, run: Place) -> None:
     _tell(
         f"{run / 'dataset'}: C* of {summary.documents} documents with {summary.calls} calls "
         f"({summary.tokens} tokens); {run / 'dataset_plain'}: the same without calls "
