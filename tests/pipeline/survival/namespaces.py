@@ -4,7 +4,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -92,22 +91,26 @@ class RealNodes:
         return "--address", f"{self.namespaces.address('head')}:{_PORT}"
 
     def start(self, name: str, *resources: str) -> None:
-        """A node; the head first. Returns once it listens or has joined."""
+        """A node; the head first. Returns once it is part of the cluster."""
         where = [f"--address={self.joined[1]}"]
         if name == "head":
             where = ["--head", f"--port={_PORT}", f"--temp-dir={self.directory / 'ray'}"]
             where.append("--include-dashboard=false")
-        self._groups[name] = subprocess.Popen(
-            [
-                *self.namespaces.entering(name), _RAY, "start", "--block", *where, *resources,
-                f"--node-ip-address={self.namespaces.address(name)}",
-                "--object-store-memory=150000000",
-            ],
-            cwd=self.directory, start_new_session=True,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        if name == "head":
-            self._wait_until_it_listens()
+        printed = self.directory / f"{name}.printed"
+        with printed.open("wb") as output:
+            self._groups[name] = subprocess.Popen(
+                [
+                    *self.namespaces.entering(name), _RAY, "start", "--block", *where, *resources,
+                    f"--node-ip-address={self.namespaces.address(name)}",
+                    "--object-store-memory=150000000",
+                ],
+                cwd=self.directory, start_new_session=True, stdout=output, stderr=output,
+            )  # fmt: skip
+        deadline = time.monotonic() + _PATIENCE_S
+        while "Ray runtime started" not in printed.read_text():
+            assert self._groups[name].poll() is None, f"node {name} ended: {printed.read_text()}"
+            assert time.monotonic() < deadline, f"node {name} is late: {printed.read_text()}"
+            time.sleep(0.1)
 
     def workers(self, name: str, title: str) -> list[int]:
         """The processes on a node whose titles hold `title`."""
@@ -123,16 +126,6 @@ class RealNodes:
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
             group.wait()
-
-    def _wait_until_it_listens(self) -> None:
-        deadline = time.monotonic() + _PATIENCE_S
-        while time.monotonic() < deadline:
-            assert self._groups["head"].poll() is None, "the head node ended"
-            with socket.socket() as probe:
-                if probe.connect_ex((self.namespaces.address("head"), _PORT)) == 0:
-                    return
-            time.sleep(0.1)
-        raise AssertionError("the head node does not listen")
 
 
 @contextmanager

@@ -22,7 +22,7 @@ ENGINE = "tests.pipeline.killing_engine:KillingEngine"
 TOOL = "tests.pipeline.survival.killing_tool:KillingCalculator"
 PROMPT = ROOT / "pipeline" / "configs" / "demo_prompts" / "Calculator.txt"
 UNIT_DOCUMENTS = 2
-_PATIENCE_S = 120.0  # for a moment to come, on a machine that is busy
+_PATIENCE_S = 200.0  # for a moment to come, on a machine that is busy
 _POLL_S = 0.02
 
 
@@ -145,8 +145,9 @@ class Scene:
         )
 
     def processes(self) -> set[int]:
-        """Those that engines ran in."""
-        return {int(line.split()[1]) for line in (self.moments / "work.log").open()}
+        """Those that engines were asked in."""
+        lines = (self.moments / "work.log").read_text().splitlines()
+        return {int(line.split()[1]) for line in lines}
 
     def repeated(self, undisturbed: Undisturbed) -> dict[str, set[str]]:
         """The documents, by kind of work, that were asked about more often than without trouble."""

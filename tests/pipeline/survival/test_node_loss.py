@@ -1,0 +1,89 @@
+"""Nodes that go in the middle of a run, with the replicas and stages on them.
+
+The head has no CPUs: all replicas and stages are on nodes that can go. Each has one GPU, so that
+every replica has a node of its own.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.survival.clusters import RayCluster, ray_cluster
+from tests.pipeline.survival.plain import undisturbed
+from tests.pipeline.survival.scenes import (
+    UNIT_DOCUMENTS,
+    Scene,
+    Undisturbed,
+    assert_undisturbed,
+    kill_tree,
+)
+
+pytestmark = pytest.mark.ray
+
+NUM_DOCUMENTS = 24
+NODE = {"num_cpus": 2, "num_gpus": 1}
+# Between stages a unit is only where the stage before it ran: a node takes them all with it.
+IN_FLIGHT_OF_A_REPLICA = 4 * 2 * UNIT_DOCUMENTS
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayCluster]:
+    with ray_cluster(head={"num_cpus": 0}) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    return undisturbed(Scene(tmp_path_factory.mktemp("plain"), NUM_DOCUMENTS))
+
+
+@pytest.fixture(autouse=True)
+def no_nodes_left(cluster: RayCluster) -> Iterator[None]:
+    yield
+    for node in cluster.others:
+        cluster.remove(node)
+
+
+def test_replicas_go_on_where_there_is_room_and_with_fewer_where_there_is_none(
+    cluster: RayCluster, reference: Undisturbed, tmp_path: Path
+) -> None:
+    for _ in range(3):  # of which one is spare
+        cluster.add(**NODE)
+    scene = Scene(tmp_path, NUM_DOCUMENTS, engine={"replicas": 2, "num_gpus": 1})
+    moments = (("sample", 5), ("loss", 12))
+    for moment in moments:
+        scene.hold(*moment)
+    driver = scene.start(*cluster.joined, ray_directory=cluster.directory)
+    try:
+        for kind, number in moments:
+            cluster.remove(cluster.node_of(scene.held(kind, number, driver)))
+            scene.release(kind, number)
+        scene.finish(driver)
+    finally:
+        kill_tree(driver)
+    assert_undisturbed(scene, reference)
+    assert len(scene.processes()) == 3  # the third on the spare node, and no fourth
+    repeated = scene.repeated(reference)
+    assert all(len(found) <= 2 * IN_FLIGHT_OF_A_REPLICA for found in repeated.values())
+
+
+def test_a_run_whose_last_node_goes_waits_for_the_next(
+    cluster: RayCluster, reference: Undisturbed, tmp_path: Path
+) -> None:
+    only = cluster.add(**NODE)
+    scene = Scene(tmp_path, NUM_DOCUMENTS, engine={"num_gpus": 1})
+    scene.hold("sample", 13)
+    driver = scene.start(*cluster.joined, ray_directory=cluster.directory)
+    try:
+        scene.held("sample", 13, driver)
+        cluster.remove(only)
+        print(f"dead after {cluster.seconds_until_dead(only.unique_id):.1f} s")
+        cluster.add(**NODE)
+        scene.finish(driver)
+    finally:
+        kill_tree(driver)
+    assert_undisturbed(scene, reference)
+    assert len(scene.processes()) == 2
+    repeated = scene.repeated(reference)
+    assert all(len(found) <= IN_FLIGHT_OF_A_REPLICA for found in repeated.values())
