@@ -2,10 +2,14 @@ import os
 import shutil
 import subprocess
 import tempfile
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from upath import UPath
+
+from tests.object_store import Server
 
 
 @pytest.fixture(scope="session")
@@ -41,3 +45,23 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("this system does not let root mount a tmpfs")
     yield place
     subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that speaks S3."""
+    server = Server(tmp_path_factory.mktemp("s3"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def bucket(s3_server: Server) -> Iterator[UPath]:
+    """An empty bucket, which this process and its children can reach."""
+    name = f"s3://bucket-{uuid.uuid4().hex[:8]}"
+    with pytest.MonkeyPatch.context() as patch:
+        for key, value in s3_server.environment().items():
+            patch.setenv(key, value)
+        bucket = UPath(name)
+        bucket.fs.mkdir(bucket.path)
+        yield bucket

@@ -214,12 +214,13 @@ def list_files(directory: UPath) -> dict[str, Mapping[str, Any]]:
             if _says_more(error, directory):
                 raise
             return {}
-    files = {name.removeprefix(prefix): info for name, info in found.items() if info}
-    return {
-        name: files[name]
-        for name in sorted(files, key=lambda name: PurePosixPath(name).parts)
-        if name and not name.endswith("/") and prefix + name in found
+    # Stores may have files named like directories, as marks that there is one.
+    files = {
+        name.removeprefix(prefix): info
+        for name, info in found.items()
+        if name.startswith(prefix) and not name.endswith("/")
     }
+    return {name: files[name] for name in sorted(files, key=lambda n: PurePosixPath(n).parts)}
 
 
 def put_bytes(path: UPath, data: bytes) -> None:

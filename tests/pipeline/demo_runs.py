@@ -9,6 +9,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import yaml
 
+from tools.places import Place, is_remote, list_files, read_bytes
+
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "pipeline" / "demo"
 # Those that start at once; `make demo` itself has all.
@@ -49,6 +51,9 @@ def pipeline(
     return done
 
 
-def unit_bytes(run: Path) -> dict[str, bytes]:
+def unit_bytes(run: Place) -> dict[str, bytes]:
     """Every unit file of a run by name."""
-    return {path.name: path.read_bytes() for path in sorted((run / "units").glob("*.parquet"))}
+    units = run / "units"
+    if is_remote(units):
+        return {name: read_bytes(units / name) for name in list_files(units)}
+    return {path.name: path.read_bytes() for path in sorted(units.glob("*.parquet"))}

@@ -314,11 +314,11 @@ def test_a_run_that_cannot_be_a_directory_is_named(
 
 
 def test_a_run_that_is_being_written_is_left_alone(tmp_path: Path, refusal: Refusal) -> None:
-    run = RunDir(tmp_path / "run")
-    with run.lock():
-        line = refusal("annotate", demo_config(tmp_path, 4), "--run", run.path)
-        assert line.startswith(f"{run.path}: another process is writing to this run")
-    assert os.listdir(run.path) == [".lock"]
+    path = tmp_path / "run"
+    with RunDir(path).lock():
+        line = refusal("annotate", demo_config(tmp_path, 4), "--run", path)
+        assert line.startswith(f"{path}: another process is writing to this run")
+    assert os.listdir(path) == [".lock"]
 
 
 def test_an_address_that_is_none_is_named(tmp_path: Path, refusal: Refusal) -> None:
