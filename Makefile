@@ -1,12 +1,13 @@
 # make demo: a small language model teaches itself tool calls, from nothing, in a few minutes.
 # make test: what CI runs. Both set up .venv first.
+# make soak: the graph without a model: a million documents, overhead, scaling. An hour.
 
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test check install clean
+.PHONY: demo test check soak install clean
 
 demo: $(INSTALLED)
 	$(BIN)/python -m pipeline annotate pipeline/configs/demo.yaml
@@ -25,6 +26,9 @@ check: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+soak: $(INSTALLED)
+	$(BIN)/python -m pipeline soak --out runs/soak
 
 install: $(INSTALLED)
 

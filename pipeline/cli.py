@@ -23,6 +23,7 @@ from pipeline.report.calls import CallFilter, best_calls
 from pipeline.report.html import write_report
 from pipeline.report.stats import Stats, collect_stats
 from pipeline.rundir import DoneMark, RunDir
+from pipeline.soak.command import soak_command
 from pipeline.status import status_table
 from pipeline.tokens import TokenCodec
 from tools.base import InputError
@@ -36,6 +37,7 @@ app = typer.Typer(
 )
 
 app.command("bench")(bench_command)
+app.command("soak")(soak_command)
 
 Config = Annotated[Path, typer.Argument(help="A run configuration (YAML).")]
 Run = Annotated[UPath, typer.Argument(parser=place, help="A run directory.", metavar="RUN")]

@@ -1,0 +1,1 @@
+"""What the graph itself costs and bears, measured without a model: memory, overhead, scaling."""
