@@ -30,11 +30,11 @@ def without_calls(row: dict[str, Any]) -> bytes:
 # of them: for all it takes ten minutes on two cores. The null engine reads everything.
 MODEL = {"replicas": 2, "token_budget": 1024}
 NULL = {"name": "pipeline.engines.scripted:ScriptedEngine"}
-RUNS: dict[str, tuple[list[str], dict[str, Any], int]] = {
-    "everything": (["webtext", "warc_wet"], NULL, NUM_DOCUMENTS),
-    "by the model": (["webtext/ccnet_dolma_tests.jsonl", "warc_wet"], MODEL, 33),
+TOOLS = ["Calculator", "Calendar", "WikiSearch"]
+RUNS: dict[str, tuple[list[str], list[str], dict[str, Any], int]] = {
+    "everything": (["webtext", "warc_wet"], TOOLS, NULL, NUM_DOCUMENTS),
+    "searches": (["webtext/ccnet_dolma_tests.jsonl", "warc_wet"], ["WikiSearch"], MODEL, 33),
 }
-TOOLS = ("Calculator", "Calendar", "WikiSearch")
 
 
 @pytest.fixture(scope="module", params=RUNS)
@@ -44,8 +44,8 @@ def run(
     """Real files ingested, annotated, built at a threshold of 0.5 nats, and reported."""
     if not (SHARED / "webtext").is_dir():
         pytest.skip(f"no real web text in {SHARED}")
-    sources, engine, _ = RUNS[request.param]
-    directory = tmp_path_factory.mktemp(request.param.replace(" ", "_"))
+    sources, names, engine, _ = RUNS[request.param]
+    directory = tmp_path_factory.mktemp(request.param)
     documents, run = directory / "documents", directory / "run"
     pipeline(
         "ingest", *(SHARED / source for source in sources), "--out", documents,
@@ -53,7 +53,7 @@ def run(
     )  # fmt: skip
     config = demo_config(
         directory, 0, input=str(documents), unit_documents=16,
-        tools={name: tool(name) for name in TOOLS}, sampling={"max_new_tokens": 16}, engine=engine,
+        tools={name: tool(name) for name in names}, sampling={"max_new_tokens": 16}, engine=engine,
     )  # fmt: skip
     pipeline("annotate", config, "--run", run, "--no-dashboard", ray_directory=ray_directory)
     pipeline("build", run, ray_directory=ray_directory)
@@ -73,7 +73,7 @@ def tool(name: str) -> dict[str, Any]:
 
 
 def expected_documents(run: Path) -> int:
-    return next(count for name, (_, _, count) in RUNS.items() if name[:5] in run.parent.name)
+    return next(count for name, (*_, count) in RUNS.items() if name in run.parent.name)
 
 
 def rows(run: Path, pattern: str) -> list[dict[str, Any]]:
