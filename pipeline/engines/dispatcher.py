@@ -21,7 +21,7 @@ from tools.base import ConfigError, ToolformerError
 
 # A cluster may need this long to put another node in the place of one that went.
 PATIENCE_S = 1800.0
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 8.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 2.0
 # So often in a row every replica of a pool must refuse to load before that is final.
 _REFUSALS = 3
 # Until a replica that was lost answers again, or is taken to have died.
