@@ -14,6 +14,7 @@ from pipeline.status import status_table
 from tests.pipeline.survival.clusters import RayCluster, ray_cluster
 from tests.pipeline.survival.plain import undisturbed
 from tests.pipeline.survival.scenes import (
+    UNIT_DOCUMENTS,
     Scene,
     Undisturbed,
     assert_exactly_once,
@@ -25,10 +26,12 @@ from tests.pipeline.survival.scenes import (
 pytestmark = pytest.mark.ray
 
 NUM_DOCUMENTS = 24
-# Each in a unit of its own, first or second of two; "tool" dies in the execute stage.
-POISON = {2: "read", 5: "position", 8: "sample", 11: "loss", 16: "tool"}
+# Each in a unit of its own, first or second of two.
+POISON = {2: "read", 7: "sample", 11: "loss"}
 MARKS = {number: f"dies-{kind}" for number, kind in POISON.items()}
-DYING_TOOL = {"options": {"dies": [16]}}
+# Its calls end the process that runs the tool, here that of the execute stage.
+CALLS_POISON = 16
+FAILED = {*POISON, CALLS_POISON}
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +62,8 @@ def poisoned(
 ) -> tuple[Scene, dict[str, bytes]]:
     """A run with poison in every stage, and its unit files as they were at its end."""
     scene = Scene(
-        tmp_path_factory.mktemp("poisoned"), NUM_DOCUMENTS, marks=MARKS, tool=DYING_TOOL,
-        max_failed_documents=1.0,
+        tmp_path_factory.mktemp("poisoned"), NUM_DOCUMENTS, marks=MARKS,
+        tool={"options": {"dies": [CALLS_POISON]}}, max_failed_documents=1.0,
     )  # fmt: skip
     annotated(scene, cluster)
     return scene, unit_files(scene)
@@ -103,11 +106,21 @@ def test_documents_that_kill_their_process_are_dropped_with_that_reason(
     assert counted == [{KILLS_PROCESS: 1}] * len(POISON)
 
 
+def test_calls_that_kill_the_execute_stage_are_failed_and_no_others(
+    poisoned: tuple[Scene, dict[str, bytes]],
+) -> None:
+    scene, _ = poisoned
+    for row in documents_of(scene.run):
+        expected = {"failed"} if row["doc_id"] == f"note-{CALLS_POISON}" else {"ok"}
+        assert {call["status"] for call in row["calls"]} <= expected, row["doc_id"]
+        assert row["calls"] or row["dropped"] == KILLS_PROCESS
+
+
 def test_the_rest_of_their_units_is_as_without_them(
     poisoned: tuple[Scene, dict[str, bytes]], reference: Undisturbed
 ) -> None:
     _, files = poisoned
-    ids = {f"note-{number}" for number in POISON}
+    ids = {f"note-{number}" for number in FAILED}
     assert files.keys() == reference.units.keys()
     for name, content in files.items():
         rows, expected = rows_of(content), rows_of(reference.units[name])
@@ -120,7 +133,7 @@ def test_units_without_poison_are_byte_for_byte_as_without_it(
     poisoned: tuple[Scene, dict[str, bytes]], reference: Undisturbed
 ) -> None:
     _, files = poisoned
-    units = {f"{number // 2:07d}.parquet" for number in POISON}
+    units = {f"{number // UNIT_DOCUMENTS:07d}.parquet" for number in FAILED}
     for name in files.keys() - units:
         assert files[name] == reference.units[name], name
 
@@ -139,7 +152,7 @@ def test_only_failed_tries_again_exactly_what_killed(
         for path in scene.run.finished_unit_files()
         if files[path.name] == reference.units[path.name]
     }
-    assert len(untouched) == len(files) - len(POISON)
+    assert len(untouched) == len(files) - len(FAILED)
     scene.heal()
     (read_moments / "healed").touch()
     before = scene.work()
@@ -147,19 +160,18 @@ def test_only_failed_tries_again_exactly_what_killed(
     assert_undisturbed(scene, reference)
     assert {path: path.stat().st_mtime_ns for path in untouched} == untouched
     asked = {document for _, document, _ in scene.work() - before}
-    assert len(asked) == 2 * len(POISON)  # the units of those that failed
+    assert len(asked) == UNIT_DOCUMENTS * len(FAILED)  # the units of those that failed
     assert KILLS_PROCESS not in status_of(scene)
 
 
 def test_a_run_in_which_too_much_fails_stops_with_one_line(
     cluster: RayCluster, reference: Undisturbed, tmp_path: Path
 ) -> None:
-    marks = {number: "dies-sample" for number in range(4, NUM_DOCUMENTS, 4)}
-    scene = Scene(tmp_path, NUM_DOCUMENTS, marks=marks, max_failed_documents=0.02)
+    scene = Scene(tmp_path, NUM_DOCUMENTS, marks={5: "dies-sample"}, max_failed_documents=0.005)
     line = annotated(scene, cluster, code=1)
     assert line.startswith("error: ") and line.count("\n") == 1, line
-    assert "max_failed_documents 0.02" in line and KILLS_PROCESS in line
+    assert "max_failed_documents 0.005" in line and KILLS_PROCESS in line
     finished = unit_files(scene)
-    assert 3 <= len(finished) < NUM_DOCUMENTS / 2
+    assert 1 <= len(finished) < NUM_DOCUMENTS // UNIT_DOCUMENTS
     assert finished["0000000.parquet"] == reference.units["0000000.parquet"]
     assert not list(scene.run.path.rglob(".*.tmp"))
