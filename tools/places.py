@@ -133,8 +133,10 @@ def read_bytes(path: Place) -> bytes:
     """
     if not is_remote(path):
         return path.read_bytes()
+    # s3fs would ask for the size first, to fetch large files in parts: ours are small.
+    whole = {"max_concurrency": 1} if path.protocol in ("s3", "s3a") else {}
     with store_errors(path):
-        return cast(bytes, _fresh(path).cat_file(path.path))
+        return cast(bytes, _fresh(path).cat_file(path.path, **whole))
 
 
 def read_if_there(path: Place) -> bytes | None:

@@ -90,7 +90,7 @@ def test_removing_what_is_not_there_is_no_error(tmp_path: Path, bucket: UPath) -
 
 def test_a_missing_file_and_a_missing_bucket_are_told_apart(bucket: UPath) -> None:
     assert file_info(bucket / "nothing") is None
-    with pytest.raises(FileNotFoundError, match="no such file"):
+    with pytest.raises(FileNotFoundError, match="The specified key does not exist"):
         read_bytes(bucket / "nothing")
     with pytest.raises(FileNotFoundError, match="The specified bucket does not exist"):
         file_info(UPath("s3://no-such-bucket/nothing"))
