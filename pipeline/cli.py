@@ -106,10 +106,11 @@ def annotate_command(
     )
     _say(outcome, settings.run, only_failed=only_failed)
     directory = RunDir(settings.run)
-    marks = directory.done_marks()
-    if len(marks) > _SUMMARISED_UNITS:
+    units = directory.units()
+    if len(units) > _SUMMARISED_UNITS:
         _tell(f"`python -m pipeline report {settings.run}` counts what they came to")
         return
+    marks = list(directory.finished(units))
     stdout.print(summary_table(_stats(directory, marks)))
     thresholds = {name: tool.tau_f for name, tool in settings.tools.items()}
     top = best_calls(directory.unit_files(marks), thresholds, per_tool=2)
