@@ -1,18 +1,13 @@
 """Whole runs by the command line: complete, repeatable, resumable."""
 
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from pipeline.rundir import RunDir
-from tests.pipeline.demo_runs import ROOT, demo_config, environment, pipeline, unit_bytes
+from tests.pipeline.demo_runs import demo_config, pipeline, unit_bytes
 
 pytestmark = pytest.mark.ray
 
@@ -108,36 +103,6 @@ def test_a_second_run_does_no_model_work_and_says_so(
     done = pipeline("annotate", config, "--run", finished[0], ray_directory=ray_directory)
     assert "all 6 units are done already; no model work to do" in done.stdout
     assert {path: path.stat().st_mtime_ns for path in (finished[0] / "units").iterdir()} == before
-
-
-def test_a_driver_killed_in_the_middle_is_continued_to_the_same_bytes(
-    finished: tuple[Path, str], config: Path, tmp_path: Path, ray_directory: Path
-) -> None:
-    run = RunDir(tmp_path / "run")
-    command = [
-        sys.executable, "-m", "pipeline", "annotate", str(config), "--run", str(run.path),
-        "--no-dashboard",
-    ]  # fmt: skip
-    driver = subprocess.Popen(
-        command, cwd=ROOT, env=environment(ray_directory), stdout=subprocess.DEVNULL
-    )
-    while len(run.marked_units()) < 2:
-        assert driver.poll() is None, "the run ended before it could be killed"
-        time.sleep(0.02)
-    os.kill(driver.pid, signal.SIGKILL)
-    driver.wait()
-    finished_before = run.marked_units()
-    assert 2 <= len(finished_before) < NUM_UNITS
-    untouched = {run.unit_path(unit): run.unit_path(unit).stat() for unit in finished_before}
-    again = pipeline("annotate", config, "--run", run.path, "--no-dashboard",
-                     ray_directory=ray_directory)  # fmt: skip
-    for path, before in untouched.items():
-        assert (path.stat().st_mtime_ns, path.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
-    # What outlived the driver for a moment may have committed one unit more.
-    before_restart = re.search(r"\((\d+) were done before\)", again.stdout)
-    assert before_restart is not None
-    assert len(finished_before) <= int(before_restart.group(1)) < NUM_UNITS
-    assert unit_bytes(run.path) == unit_bytes(finished[0])
 
 
 @pytest.mark.parametrize(
