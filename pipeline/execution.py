@@ -38,13 +38,19 @@ def record_results(
     Results become one line without call markers, at most `max_result_tokens` tokens long. A
     result of which nothing is left is the status "empty".
     """
+    columns = {
+        tool: {
+            request: _columns(answer, codec, max_result_tokens)
+            for request, answer in answers.items()
+        }
+        for tool, answers in results.items()
+    }
     rows = unit.to_pylist()
     for row in rows:
         for call in row["calls"]:
-            if call["dropped"] is not None:
-                continue
-            answer = results[call["tool"]][ToolRequest(input=call["input"], date=row["date"])]
-            call.update(_columns(answer, codec, max_result_tokens))
+            if call["dropped"] is None:
+                request = ToolRequest(input=call["input"], date=row["date"])
+                call.update(columns[call["tool"]][request])
     return pa.Table.from_pylist(rows, schema=IN_FLIGHT)
 
 

@@ -184,17 +184,17 @@ def _distinct_calls(
     """
     calls: Counter[ApiCall] = Counter()
     not_ended = not_parsed = 0
-    for sample in samples:
+    for sample, times in Counter(samples).items():  # many are drawn more than once
         written = b"".join(codec.token_bytes(sample.token_ids)).partition(CLOSE.encode())[0]
         if not may_be_call(written, tool=tool):
-            not_parsed += 1
+            not_parsed += times
         elif not sample.ended:
-            not_ended += 1
+            not_ended += times
         else:
             text = codec.decode_sample(sample.token_ids)
             call = None if text is None else parse_call(text, tool)
             if call is None:
-                not_parsed += 1
+                not_parsed += times
             else:
-                calls[call] += 1
+                calls[call] += times
     return calls, not_ended, not_parsed

@@ -24,6 +24,8 @@ from tools.calls import CLOSE, OPEN
 
 Ids = NDArray[np.int32]
 
+_KEPT_PIECES = 4096  # of calls, with their tokens
+
 # Stands for an id the vocabulary does not have: models may have more rows than their tokenizer.
 _UNKNOWN = "\ufffd".encode()
 
@@ -57,6 +59,7 @@ class TokenCodec:
         for token_id, token in self._table.items():
             self._num_bytes[token_id] = len(token)
             self._first_byte[token_id] = token[0] if token else 0
+        self._pieces: dict[str, list[int]] = {}
         self.bos_id = eos_id if bos_id is None else bos_id
         self.eos_id = eos_id
         self.open_ids = tuple(self._encode(OPEN).tolist())
@@ -103,7 +106,7 @@ class TokenCodec:
 
     def encode_pieces(self, pieces: Sequence[str]) -> Ids:
         """Each piece tokenised on its own, joined, int32: the markers stay tokens of their own."""
-        return _ids([token_id for piece in pieces for token_id in self._encode(piece).tolist()])
+        return _ids([token_id for piece in pieces for token_id in self._of_piece(piece)])
 
     def token_bytes(self, ids: Sequence[int] | Ids) -> list[bytes]:
         """The bytes of each token; of an id outside the vocabulary those of U+FFFD."""
@@ -168,6 +171,15 @@ class TokenCodec:
             done = position
         spliced: Ids = np.concatenate([*pieces, ids[done:]]).astype(np.int32)
         return spliced
+
+    def _of_piece(self, piece: str) -> list[int]:
+        """The tokens of a piece of a call; the markers, and calls of one unit, come again."""
+        known = self._pieces.get(piece)
+        if known is None:
+            if len(self._pieces) >= _KEPT_PIECES:
+                self._pieces.clear()
+            known = self._pieces[piece] = self._encode(piece).tolist()
+        return known
 
     def _encode(self, text: str) -> Ids:
         return _ids(self._exact.encode(text, add_special_tokens=False).ids)
