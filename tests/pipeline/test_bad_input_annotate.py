@@ -22,6 +22,7 @@ from tests.pipeline.demo_runs import (
     pipeline,
     unit_bytes,
 )
+from tools.places import Place
 
 pytestmark = pytest.mark.ray
 
@@ -52,7 +53,7 @@ DROPPED = {"invalid_utf8": 1, "no_text": 1, "empty_text": 2, "too_large": 1}
 
 
 def annotate(
-    config: Path, run: Path, ray_directory: Path, *, check: bool = True
+    config: Path, run: Place, ray_directory: Path, *, check: bool = True
 ) -> subprocess.CompletedProcess[str]:
     return pipeline(
         "annotate", config, "--run", run, "--no-dashboard",
