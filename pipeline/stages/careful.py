@@ -1,7 +1,7 @@
 """Calls of tools inside the stage's own process, some of which may end it.
 
 Outside the process is kept which calls it had begun when it died. Those are suspects: each is
-asked alone, with nothing else at work beside it, and one that two processes die of is failed.
+asked alone, with nothing else at work beside it, and one that a second process dies of is failed.
 """
 
 import asyncio
@@ -14,13 +14,11 @@ from tools.actors import Served
 from tools.base import ToolRequest, ToolResult
 
 DIED_OF_CALL = "the tool's process died of this call"
-_DEATHS = 2  # of the process at work on nothing but this call
-
 Run = Callable[[Sequence[ToolRequest]], Awaitable[Served]]
 
 
 class CarefulCalls:
-    """For all tools of a process: at most three deaths for each call that ends it.
+    """For all tools of a process: one death for each call that ends it, and one before.
 
     Costs a batch one answer of the dispatcher, about a millisecond.
     """
@@ -53,7 +51,7 @@ class CarefulCalls:
     async def _alone(self, tool: str, request: ToolRequest, run: Run) -> Served:
         work = _work("alone", tool, request)
         (deaths,) = await self._begin([work])
-        if deaths >= _DEATHS:
+        if deaths:
             return Served([ToolResult.failed(DIED_OF_CALL)], 0.0)
         served = await run([request])
         self._end([work, _work("batch", tool, request)])

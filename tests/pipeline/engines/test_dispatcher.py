@@ -48,7 +48,7 @@ class Pool:
     """Replicas with a dispatcher and a client of them."""
 
     def __init__(self, directory: Path, replicas: int, patience_s: float = 60.0) -> None:
-        actor = ray.remote(num_cpus=0, max_restarts=-1)(Replica)
+        actor: Any = ray.remote(num_cpus=0, max_restarts=-1)(Replica)
         self.replicas = [actor.remote(number, directory) for number in range(replicas)]
         members = PoolMembers(name="all", replicas=self.replicas, at_once=1)
         self.dispatcher = start_dispatcher(dispatcher_name(), [members], patience_s=patience_s)
@@ -134,7 +134,7 @@ def test_who_asks_alone_is_at_work_alone(single: Pool, files: Path) -> None:
             other = single.ask("other")
             await asyncio.sleep(0.2)
             assert not (files / "began-other").exists()
-        assert await asyncio.gather(alone, other) == [0, 0]
+        assert set(await asyncio.gather(alone, other)) == {0}
 
     asyncio.run(test())
 
@@ -199,7 +199,7 @@ def test_what_refuses_to_load_is_left_out_and_says_why_when_none_is_left(
     async def test() -> None:
         (files / "missing").touch()
         ray.kill(double.replicas[0], no_restart=False)
-        assert await asyncio.gather(*(double.ask(str(n)) for n in range(4))) == [1] * 4
+        assert set(await asyncio.gather(*(double.ask(str(n)) for n in range(4)))) == {1}
         ray.kill(double.replicas[1], no_restart=False)
         with pytest.raises(RayTaskError) as error:
             await double.ask("none is left")
