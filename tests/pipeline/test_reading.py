@@ -1,10 +1,11 @@
+import hashlib
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.reading import list_document_files, open_documents, read_rows
+from pipeline.reading import list_document_files, open_documents, read_footer, read_rows
 from tools.base import InputError
 
 
@@ -39,6 +40,18 @@ def test_a_torn_file_is_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a\.parquet: not a readable Parquet file") as caught:
         open_documents(path)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("rows", "small"), [(3, True), (1_500, False)])
+def test_a_footer_is_what_stands_before_its_length(tmp_path: Path, rows: int, small: bool) -> None:
+    path = write(tmp_path / "a.parquet", ["x"] * rows, row_group_size=1)
+    content = path.read_bytes()
+    length = int.from_bytes(content[-8:-4], "little")
+    assert (length < 64 << 10) == small  # what one read finds
+    footer = read_footer(path)
+    assert footer.metadata.num_row_groups == rows
+    expected = hashlib.blake2b(content[-8 - length : -8], digest_size=16).hexdigest()
+    assert footer.blake2b == expected
 
 
 def test_a_torn_data_page_is_one_clear_line(tmp_path: Path) -> None:
