@@ -107,7 +107,7 @@ def ray_cluster(*nodes: Mapping[str, Any], head: Mapping[str, Any]) -> Iterator[
                 cluster.add_node(**resources)
             yield RayCluster(cluster, directory)
         finally:
-            cluster.shutdown()
+            cluster.shutdown()  # type: ignore[no-untyped-call]
             shutil.rmtree(directory, ignore_errors=True)
 
 

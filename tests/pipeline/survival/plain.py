@@ -23,7 +23,8 @@ from tools.calculator import Calculator
 def undisturbed(scene: Scene) -> Undisturbed:
     """The unit files and the work of a scene's run where nothing dies; leaves the scene as new."""
     scene.heal()
-    config = load_config(scene.config_path, run=scene.run.path.with_name("plain"))
+    place = scene.moments.with_name("plain")
+    config = load_config(scene.config_path, run=place)
     codec = TokenCodec.load(config.model.path)
     engine = load_engine(config.model, config.engine)
     method = resolve_method(config, codec, context=engine.info.max_len)
@@ -39,7 +40,7 @@ def undisturbed(scene: Scene) -> Undisturbed:
         rows = score_calls(rows, method, codec, engine)
         commit_unit(RunDir(config.run), unit, rows, read_trace(rows) | {"finished_at": 0.0})
     found = Undisturbed(units=unit_bytes(config.run), work=scene.work())
-    shutil.rmtree(config.run)
+    shutil.rmtree(place)
     for path in scene.moments.iterdir():
         path.unlink()
     return found
