@@ -130,6 +130,14 @@ class Scene:
             time.sleep(_POLL_S)
         raise AssertionError(f"nobody came to {kind}-{number}\n{self.errors()}")
 
+    def wait_for_units(self, count: int, driver: "subprocess.Popen[bytes]") -> None:
+        """Wait until at least so many units are finished."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while len(self.run.marked_units()) < count:
+            assert driver.poll() is None, f"the run ended first\n{self.errors()}"
+            assert time.monotonic() < deadline, f"not {count} units\n{self.errors()}"
+            time.sleep(_POLL_S)
+
     def release(self, kind: str, number: int) -> None:
         """Let whoever waits at a document go on."""
         for path in self.moments.glob(f"held-{kind}-{number}.*"):
