@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import psutil
 
 _STAGE = re.compile(r"\w*MapWorker\(.*MapBatches\((\w+)\)")
-_ACTORS = {"LMHost": "replicas", "ToolHost": "tools"}
+_ACTORS = {"LMHost": "replicas", "ToolHost": "tools", "Dispatcher": "dispatcher"}
 _RAYS_OWN = "Ray's own"  # agents, log monitor, idle workers, Ray Data's actors
 OBJECT_STORE = "object store"
 DRIVER = "driver"
@@ -77,7 +77,7 @@ class ProcessTree:
 
 
 def group_of(command_line: str) -> str:
-    """What a process of Ray is for: a stage by its class, "replicas", "tools", "raylet", "GCS"."""
+    """What a process of Ray is for: a stage by its class, an actor, or a part of Ray."""
     stage = _STAGE.search(command_line)
     if stage is not None:
         return f"stage {stage[1].removesuffix('Stage')}"

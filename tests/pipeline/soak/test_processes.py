@@ -18,6 +18,7 @@ _CHILD = "import time; held = bytearray(80 << 20); print(flush=True); time.sleep
         ("ray::LMHost.sample_unit", "replicas"),
         ("ray::LMHost", "replicas"),
         ("ray::ToolHost.__init__", "tools"),
+        ("ray::Dispatcher", "dispatcher"),
         ("ray::IDLE", "Ray's own"),
         ("ray::_StatsActor.update_execution_metrics", "Ray's own"),
         ("/x/ray/core/src/ray/raylet/raylet --raylet_socket=/tmp/x", "raylet"),
