@@ -14,7 +14,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from pipeline.attempts import Attempts, Work
 from pipeline.engines.gate import Turn
 from pipeline.engines.gone import GONE
-from pipeline.engines.metrics import count_lost_replica
+from pipeline.engines.metrics import count_lost_replica, show_waiting
 from pipeline.engines.places import Key, Places
 from pipeline.engines.protocol import EngineInfo
 from tools.base import ConfigError, ToolformerError
@@ -166,10 +166,15 @@ class Dispatcher:
         Raises:
             ToolformerError: no replica of the pool came back in time, or each refuses to load.
         """
-        return await self._pools[pool].places.acquire(key, turn, alone=alone)
+        places = self._pools[pool].places
+        number = await places.acquire(key, turn, alone=alone)
+        show_waiting(pool, places.num_waiting)
+        return number
 
     async def release(self, pool: str, key: Key) -> None:
-        self._pools[pool].places.release(key)
+        places = self._pools[pool].places
+        places.release(key)
+        show_waiting(pool, places.num_waiting)
 
     async def lost(self, pool: str, key: Key, number: int) -> None:
         """`key` gives its place back, as the replica is gone: nobody is sent there for now."""

@@ -19,6 +19,7 @@ HEAD_ROWS = "toolformer_lm_head_rows_total"
 WAITING = "toolformer_lm_waiting"
 RUNNING = "toolformer_lm_running"
 IDLE_SECONDS = "toolformer_lm_idle_seconds_total"
+WAITING_FOR_REPLICA = "toolformer_lm_waiting_for_replica"
 LOST_REPLICAS = "toolformer_lm_lost_replicas_total"
 ASKED_AGAIN = "toolformer_units_asked_again_total"
 ISOLATED = "toolformer_documents_isolated_total"
@@ -42,32 +43,39 @@ class _Metrics:
 _metrics = cache(_Metrics)
 
 
-class _DeathMetrics:
-    """What processes that die cost; of the dispatcher and the stages."""
+class _StageMetrics:
+    """What waits for a replica, and what processes that die cost; of dispatcher and stages."""
 
     def __init__(self) -> None:
+        self.waiting = Gauge(WAITING_FOR_REPLICA, "Units and raw requests that wait.", ("pool",))
         self.lost = Counter(LOST_REPLICAS, "Replicas that died at work, or got lost.", ("pool",))
         self.again = Counter(ASKED_AGAIN, "Units asked again, as a replica was lost.", ("stage",))
         self.isolated = Counter(ISOLATED, "Documents dropped: they kill processes.", ("stage",))
 
 
-_death_metrics = cache(_DeathMetrics)
+_stage_metrics = cache(_StageMetrics)
+
+
+def show_waiting(pool: str, number: int) -> None:
+    """How many wait for a replica of a pool. Like those below, nothing where Ray does not run."""
+    if ray.is_initialized():
+        _stage_metrics().waiting.set(number, {"pool": pool})
 
 
 def count_lost_replica(pool: str) -> None:
-    """Counts in a replica that is gone. Like those below, nothing where Ray does not run."""
+    """Counts in a replica that is gone."""
     if ray.is_initialized():
-        _death_metrics().lost.inc(1, {"pool": pool})
+        _stage_metrics().lost.inc(1, {"pool": pool})
 
 
 def count_asked_again(stage: str) -> None:
     if ray.is_initialized():
-        _death_metrics().again.inc(1, {"stage": stage})
+        _stage_metrics().again.inc(1, {"stage": stage})
 
 
 def count_isolated(stage: str, documents: int) -> None:
     if documents and ray.is_initialized():
-        _death_metrics().isolated.inc(documents, {"stage": stage})
+        _stage_metrics().isolated.inc(documents, {"stage": stage})
 
 
 class ReplicaMetrics:
