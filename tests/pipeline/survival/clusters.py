@@ -72,13 +72,13 @@ class RayCluster:
         ]
         return [worker.pid for worker in sorted(found, key=lambda worker: worker.create_time())]
 
-    def seconds_until_dead(self, node_id: str) -> float:
-        """How long it takes from now until the cluster knows a node to be dead."""
-        started = time.monotonic()
-        while time.monotonic() < started + _PATIENCE_S:
+    def wait_until_dead(self, node_id: str) -> None:
+        """Wait until the cluster knows that a node is no more."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < deadline:
             nodes = self._cluster.global_state.node_table()
             if any(node["NodeID"] == node_id and not node["Alive"] for node in nodes):
-                return time.monotonic() - started
+                return
             time.sleep(_POLL_S)
         raise AssertionError(f"node {node_id} is still thought alive")
 

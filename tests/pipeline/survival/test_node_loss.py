@@ -78,7 +78,7 @@ def test_a_run_whose_last_node_goes_waits_for_the_next(
     try:
         scene.held("sample", 13, driver)
         cluster.remove(only)
-        print(f"dead after {cluster.seconds_until_dead(only.node_id):.1f} s")
+        cluster.wait_until_dead(only.node_id)
         cluster.add(**NODE)
         scene.finish(driver)
     finally:

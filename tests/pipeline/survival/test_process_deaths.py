@@ -93,7 +93,7 @@ def test_killed_workers_of_every_stage_and_a_killed_tool_change_nothing(
     finally:
         kill_tree(driver)
     assert_undisturbed(scene, reference)
-    print({k: len(v) for k, v in scene.repeated(reference).items()})
+    assert at_most(IN_FLIGHT, scene.repeated(reference))
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
@@ -106,7 +106,6 @@ def test_killed_replicas_repeat_the_unit_they_were_at_work_on(
     scene.end_by_ray_once("position", 17)
     finished(scene, cluster)
     assert_undisturbed(scene, reference)
-    print({k: len(v) for k, v in scene.repeated(reference).items()})
     assert at_most(3 * UNIT_DOCUMENTS, scene.repeated(reference))
     assert len(scene.processes()) >= 3
 
@@ -122,7 +121,6 @@ def test_killed_replicas_of_engines_of_their_own_change_nothing(
         scene.die_once(kind, number)
     finished(scene, cluster)
     assert_undisturbed(scene, reference)
-    print({k: len(v) for k, v in scene.repeated(reference).items()})
     assert at_most(3 * UNIT_DOCUMENTS, scene.repeated(reference))
 
 
