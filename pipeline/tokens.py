@@ -59,6 +59,7 @@ class TokenCodec:
         for token_id, token in self._table.items():
             self._num_bytes[token_id] = len(token)
             self._first_byte[token_id] = token[0] if token else 0
+        self._last: tuple[str, Ids] = ("", _ids([]))
         self._pieces: dict[str, list[int]] = {}
         self.bos_id = eos_id if bos_id is None else bos_id
         self.eos_id = eos_id
@@ -91,14 +92,14 @@ class TokenCodec:
             expected = spaced.encode()
         except UnicodeEncodeError:
             raise NotLossless("the text is not valid Unicode") from None
-        ids = self._encode(spaced)
+        ids = self._of_text(spaced).copy()
         if b"".join(self.token_bytes(ids)) != expected:
             raise NotLossless("the tokenizer changes the text")
         return ids
 
     def count(self, text: str) -> int:
         """Number of tokens of " " + text.strip()."""
-        return len(self._encode(" " + text.strip()))
+        return len(self._of_text(" " + text.strip()))
 
     def prompt_ids(self, text: str) -> Ids:
         """P(x) up to "Output:" as tokens, int32 [Lp], as the model has seen such text."""
@@ -171,6 +172,13 @@ class TokenCodec:
             done = position
         spliced: Ids = np.concatenate([*pieces, ids[done:]]).astype(np.int32)
         return spliced
+
+    def _of_text(self, text: str) -> Ids:
+        """The tokens of a text; a document is counted, and if it is short enough then encoded."""
+        last = self._last
+        if last[0] != text:
+            last = self._last = (text, self._encode(text))
+        return last[1]
 
     def _of_piece(self, piece: str) -> list[int]:
         """The tokens of a piece of a call; the markers, and calls of one unit, come again."""

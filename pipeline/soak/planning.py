@@ -55,13 +55,13 @@ def measure_planning(directory: Path, num_units: int, tell: Callable[[str], None
         watched_annotate(configuration)
     with _timed(seconds, "read_marks_s"):
         finished = len(run.done_marks())
-    figures = {"units": num_units, "documents": num_units * UNIT_DOCUMENTS, **seconds}
+    figures = {"units": len(units), "documents": num_units * UNIT_DOCUMENTS, **seconds}
     checks = [
         Check(
             name="every unit is found finished",
             got=f"{finished:,} units",
-            expected=f"{num_units:,} units",
-            holds=finished == num_units,
+            expected=f"{len(units):,} units",
+            holds=finished == len(units),
         ),
         *(_in_seconds(what, seconds[key]) for what, key in (
             (f"plan of {num_units:,} units", "plan_s"),
