@@ -36,7 +36,7 @@ from pipeline.trace import read_trace
 from pipeline.units import Unit
 from tests.pipeline.demo_runs import DEMO
 from tests.pipeline.engines.demo_units import configured, demo_codec, demo_method
-from tests.pipeline.killing_engine import KillingEngine
+from tests.pipeline.stages.quick_engine import QuickEngine
 from tests.pipeline.survival.killing_tool import KillingCalculator
 from tools.base import ToolRequest, ToolResult
 
@@ -88,7 +88,7 @@ class World:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.engine = {
-            "name": "tests.pipeline.killing_engine:KillingEngine",
+            "name": "tests.pipeline.stages.quick_engine:QuickEngine",
             "options": {"directory": str(directory)},
         }
         self.codec: TokenCodec = demo_codec()
@@ -113,10 +113,10 @@ class World:
     def config(self, **engines: Any) -> RunConfig:
         return configured(engine=self.engine | {"replicas": 2}, engines=engines)
 
-    def here(self) -> KillingEngine:
+    def here(self) -> QuickEngine:
         """The engine in this process, for documents that kill nothing."""
         engine = EngineConfig.model_validate(self.engine)
-        return KillingEngine.load(configured().model, engine)
+        return QuickEngine.load(configured().model, engine)
 
     def sampled(self, unit: pa.Table) -> pa.Table:
         return sample_calls(unit, self.method, self.codec, self.here())
