@@ -50,7 +50,9 @@ def run_graph(work: Work, config: RunConfig, method: Method, pools: Pools) -> It
     for start in range(0, len(work.units), size):
         wave = replace(work, units=work.units[start : start + size])
         committed = graph(wave, config, method, pools)
-        for rows in committed.iter_batches(batch_size=None, batch_format="pyarrow"):
+        for rows in committed.iter_batches(
+            batch_size=None, batch_format="pyarrow", prefetch_batches=0
+        ):
             for mark in conform(rows, COMMITTED, stage="commit").column("mark").to_pylist():
                 yield DoneMark.model_validate_json(mark)
 
