@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,12 +31,27 @@ _SUMS = (
     "They counted {a} {things} on one day and {b} on the next, so {total} in all.",
     "{person} sold {b} of {total} {things}; {a} are left.",
 )
-_SHARE_WITH_SUM = 0.25  # of documents: what is offered to the Calculator
-_SHARE_WITH_DATE = 0.5  # of documents, in their URL: what is offered to the Calendar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """Of documents: with a sum, offered to the Calculator; with a date in the URL, the Calendar."""
+
+    with_sum: float
+    with_date: float
+
+
+OFTEN = Shares(with_sum=0.25, with_date=0.5)
+RARE = Shares(with_sum=0.04, with_date=0.08)
 
 
 def write_documents(
-    directory: Path, num_documents: int, *, most_sentences: int = 3, seed: int = 0
+    directory: Path,
+    num_documents: int,
+    *,
+    most_sentences: int = 3,
+    shares: Shares = OFTEN,
+    seed: int = 0,
 ) -> None:
     """DOCUMENTS Parquet files of FILE_DOCUMENTS each; memory holds one row group.
 
@@ -50,7 +66,7 @@ def write_documents(
             for start in range(first, last, _ROW_GROUP_DOCUMENTS):
                 numbers = range(start, min(start + _ROW_GROUP_DOCUMENTS, last))
                 rows = [
-                    _document(number, most_sentences, random.Random(seed << 40 | number))
+                    _document(number, most_sentences, shares, random.Random(seed << 40 | number))
                     for number in numbers
                 ]
                 writer.write_table(pa.Table.from_pylist(rows, schema=DOCUMENTS))
@@ -93,13 +109,15 @@ def _doc_id(number: int) -> str:
     return f"soak-{number:09d}"
 
 
-def _document(number: int, most_sentences: int, chance: random.Random) -> dict[str, str]:
+def _document(
+    number: int, most_sentences: int, shares: Shares, chance: random.Random
+) -> dict[str, str]:
     length = chance.randint(1, most_sentences)
     sentences = [_sentence(chance.choice(_PLAIN), chance) for _ in range(length)]
-    if chance.random() < _SHARE_WITH_SUM:
+    if chance.random() < shares.with_sum:
         sentences.append(_sentence(chance.choice(_SUMS), chance))
     date = ""
-    if chance.random() < _SHARE_WITH_DATE:
+    if chance.random() < shares.with_date:
         date = (
             f"{chance.randint(2001, 2018)}/{chance.randint(1, 12):02d}/{chance.randint(1, 28):02d}/"
         )

@@ -15,14 +15,14 @@ from pipeline.soak.curves import (
     most_units_under_way,
     working_time,
 )
-from pipeline.soak.documents import document_ids, write_documents
+from pipeline.soak.documents import RARE, document_ids, write_documents
 from pipeline.soak.plots import curves_svg
 from pipeline.soak.processes import DRIVER
 from pipeline.soak.results import Check, Part
 from pipeline.soak.watching import Watched, watched_annotate
 from tools.atomic import write_text_atomically
 
-UNIT_DOCUMENTS = 64
+UNIT_DOCUMENTS = 256
 # Fewer documents are over before what Python and Ray fill once is full.
 _JUDGED_DOCUMENTS = 200_000
 # After the warm-up a group may grow by this share of what it holds, or by so many bytes: the
@@ -44,7 +44,7 @@ def endure(directory: Path, num_documents: int, tell: Callable[[str], None]) -> 
     documents = directory / "documents"
     if sum(1 for _ in documents.glob("*.parquet")) == 0:
         tell(f"writing {num_documents:,} documents")
-        write_documents(documents, num_documents)
+        write_documents(documents, num_documents, shares=RARE)
     configuration = write_configuration(
         directory / "endurance.yaml", documents=documents, unit_documents=UNIT_DOCUMENTS
     )

@@ -38,7 +38,7 @@ def test_a_quick_soak_counts_every_document_once_and_draws_its_curves(
     done = soak("--quick", "--documents", 2_000, "--out", tmp_path, ray_directory=ray_directory)
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "soak.json").read_text())["endurance"]
-    assert (found["documents"], found["units"]) == (2_000, 32)
+    assert (found["documents"], found["units"]) == (2_000, 8)
     checks = {check["name"]: check for check in found["checks"]}
     assert checks["every document is committed exactly once"]["holds"] is True
     assert checks["run-ahead is bounded"]["holds"] is True
