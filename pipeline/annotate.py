@@ -23,7 +23,7 @@ from pipeline.ray_session import our_error, ray_session, short_text
 from pipeline.resources import shortage
 from pipeline.rundir import DoneMark, RunDir, RunRecord
 from pipeline.tokens import TokenCodec
-from pipeline.units import Unit, input_stamp, plan_units, write_manifest
+from pipeline.units import Plan, Unit, plan_input, write_manifest
 from tools.atomic import remove_leftovers, write_text_atomically
 from tools.base import ConfigError, ToolformerError
 from tools.registry import build_tool
@@ -83,11 +83,11 @@ def annotate(
     started = time.perf_counter()
     run = RunDir(config.run)
     check_resume(run, Resume.ALWAYS if only_failed else resume)
-    units = plan_units(config.input, config.unit_documents)
-    resolved = resolve_run(config, units)
+    plan = plan_input(config.input, config.unit_documents)
+    resolved = resolve_run(config, plan)
     with run.lock():
-        _begin_or_continue(run, resolved.record, units)
-        work, units_before = _left_to_do(run, units, only_failed=only_failed)
+        _begin_or_continue(run, resolved.record, plan.units)
+        work, units_before = _left_to_do(run, plan.units, only_failed=only_failed)
         if work.units:
             try:
                 _annotate_units(work, run, resolved, console, address, dashboard)
@@ -101,7 +101,7 @@ def annotate(
     )
 
 
-def resolve_run(config: RunConfig, units: Sequence[Unit]) -> ResolvedRun:
+def resolve_run(config: RunConfig, plan: Plan) -> ResolvedRun:
     """The method, the engines, the tool versions and the record of a run.
 
     Reads the model's description, not its weights; builds the tools, but loads none.
@@ -114,7 +114,7 @@ def resolve_run(config: RunConfig, units: Sequence[Unit]) -> ResolvedRun:
         name: build_tool(name, factory=tool.factory, options=tool.options).version
         for name, tool in config.tools.items()
     }
-    values = fingerprint_of(config, method, engines, tool_versions, input_stamp(units))
+    values = fingerprint_of(config, method, engines, tool_versions, plan.stamp)
     record = RunRecord(
         config=config,
         fingerprint=digest(values),

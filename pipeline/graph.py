@@ -8,7 +8,6 @@ one block in every stage. Nothing is filtered, joined or regrouped between read 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -26,6 +25,7 @@ from pipeline.stages.execute import ExecuteStage
 from pipeline.stages.language_model import LMStage
 from pipeline.stages.read import ReadStage
 from pipeline.units import Unit
+from tools.places import Place
 
 # Ray Data holds about 10 KB for each unit of an execution; engines live through all waves. At the
 # end of a wave replicas run out of units: for less than a 500th of the time with so many each.
@@ -39,7 +39,7 @@ class Work:
 
     units: Sequence[Unit]
     retried: Sequence[DoneMark]  # of finished units, in which what failed is tried again
-    run_path: Path
+    run_path: Place
 
 
 def run_graph(work: Work, config: RunConfig, method: Method, pools: Pools) -> Iterator[DoneMark]:

@@ -14,7 +14,7 @@ from pipeline.reading import list_document_files, open_documents, read_footer
 from pipeline.schemas import MANIFEST, conform
 from tools.atomic import write_bytes_atomically
 from tools.base import ContractError, InputError
-from tools.places import NUM_THREADS, Place, absolute, in_order, place, read_if_there, why
+from tools.places import NUM_THREADS, Place, absolute, in_order, read_if_there, why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,12 @@ class Unit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The units of a run, and a stamp of what they were planned from (see `input_stamp`)."""
+    """The units of a run, and what they were planned from, as a hash.
+
+    The hash is of the names, row counts and footers of the input files. A footer has the places
+    and statistics of all pages, so it changes with the content. Directories do not enter, so
+    that a corpus can be moved and its run resumed.
+    """
 
     units: list[Unit]
     stamp: str
@@ -126,22 +131,6 @@ def read_manifest(path: Place) -> list[Unit]:
         Unit(unit_id=unit_id, file=file, row_start=row_start, num_documents=num_documents)
         for unit_id, file, row_start, num_documents in rows
     ]
-
-
-def input_stamp(units: Iterable[Unit]) -> str:
-    """What was planned from, as a hash: the names, row counts and footers of the input files.
-
-    Directories do not enter, so that a corpus can be moved and its run resumed.
-    """
-    rows: dict[str, int] = {}
-    for unit in units:
-        rows[unit.file] = rows.get(unit.file, 0) + unit.num_documents
-    files = [place(file) for file in rows]
-    footers = in_order(read_footer, files, threads=NUM_THREADS)
-    return _stamp(
-        f"{path.name}:{count}:{footer.blake2b}"
-        for path, count, footer in zip(files, rows.values(), footers, strict=True)
-    )
 
 
 def _stamp(parts: Iterable[str]) -> str:

@@ -1,5 +1,6 @@
 """How the replicas of a pool are asked, by stages and by replicas of other pools."""
 
+import asyncio
 import itertools
 import uuid
 from collections.abc import Sequence
@@ -11,6 +12,8 @@ from ray.exceptions import RayTaskError
 from pipeline.engines.gate import Turn
 from pipeline.engines.gone import GONE, ReplicaLost
 from pipeline.engines.places import Key
+
+_READY_S = 30.0  # a replica says at once whether it is there
 
 
 class PoolClient:
@@ -43,9 +46,11 @@ class PoolClient:
                 number = await acquired
                 replica = self._replicas[number]
                 try:
-                    # A replica that died when nobody asked is not to be laid to this request.
-                    life = await replica.ready.remote()
-                except GONE:
+                    # A replica that died when nobody asked is not to be laid to this request. The
+                    # first call of a process to one that waits for a node waits as well.
+                    async with asyncio.timeout(_READY_S):
+                        life = await replica.ready.remote()
+                except (TimeoutError, *GONE):
                     after = ("lost", self._pool, key, number)
                     continue
                 if life is None:

@@ -53,8 +53,6 @@ def shortest_context(infos: Mapping[Kind, EngineInfo]) -> int:
 
 def engines_line(config: RunConfig, infos: Mapping[Kind, EngineInfo]) -> str:
     """What will run M, in one line for the user; `auto` is decided."""
-    why_not_packed = load_config(config.model.path, config.model.revision).why_not_packed
-    slower = f"through transformers, which is slower: the model is {why_not_packed}"
     parts = []
     for pool in config.pools:
         info, replicas = infos[pool.kinds[0]], pool.engine.replicas
@@ -64,8 +62,15 @@ def engines_line(config: RunConfig, infos: Mapping[Kind, EngineInfo]) -> str:
             f"{info.dtype} on {info.device}"
         )
         if info.name == "torch":
-            parts[-1] += f", {slower if why_not_packed else 'packed'}"
+            parts[-1] += f", {_how_it_runs(config.model)}"
     if len(parts) == 1:
         return f"engine: {parts[0]}"
     named = (f"{pool.name}: {part}" for pool, part in zip(config.pools, parts, strict=True))
     return f"engines: {'; '.join(named)}"
+
+
+def _how_it_runs(model: ModelConfig) -> str:
+    why_not_packed = load_config(model.path, model.revision).why_not_packed
+    if why_not_packed is None:
+        return "packed"
+    return f"through transformers, which is slower: the model is {why_not_packed}"

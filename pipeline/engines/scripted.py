@@ -5,12 +5,14 @@ With it the graph, the tools and everything around the model can be measured and
 the tokens of their own request alone. The model of the configuration gives the tokenizer.
 """
 
+import json
 import re
 import threading
 import time
 import zlib
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +20,7 @@ from pydantic import Field, ValidationError
 
 from pipeline.config import ModelConfig
 from pipeline.engine_config import EngineConfig, Section
-from pipeline.engines.checkpoint import load_config, weights_id
+from pipeline.engines.checkpoint import check_location, load_config, weights_id
 from pipeline.engines.protocol import (
     EngineInfo,
     EngineUsage,
@@ -68,14 +70,14 @@ class ScriptedEngine:
     def describe(model: ModelConfig, engine: EngineConfig) -> EngineInfo:
         """What `info` will be. Raises ConfigError for an unknown option."""
         _script_of(engine)
-        config = load_config(model.path, model.revision)
+        max_len, vocab_size = _sizes(model)
         return EngineInfo(
             name="scripted",
             version=_VERSION,
             device="cpu",
             dtype=model.dtype,
-            max_len=config.context_length,
-            vocab_size=config.vocab_size,
+            max_len=max_len,
+            vocab_size=vocab_size,
             weights_id=weights_id(model.path, model.revision),
         )
 
@@ -153,6 +155,18 @@ class ScriptedEngine:
 
     def _count(self, done: EngineUsage) -> None:
         self._used.total = self.usage().plus(done)
+
+
+def _sizes(model: ModelConfig) -> tuple[int, int]:
+    """Context and vocabulary, without transformers where config.json says: it loads for seconds."""
+    check_location(model.path)
+    try:
+        stated = json.loads((Path(model.path) / "config.json").read_bytes())
+        context = stated.get("max_position_embeddings") or stated["n_positions"]
+        return int(context), int(stated["vocab_size"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        config = load_config(model.path, model.revision)
+        return config.context_length, config.vocab_size
 
 
 def _script_of(engine: EngineConfig) -> Script:

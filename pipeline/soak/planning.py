@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from pipeline.soak.configuration import write_configuration
 from pipeline.soak.documents import write_many
 from pipeline.soak.results import Check, Part
 from pipeline.soak.watching import watched_annotate
-from pipeline.units import Unit, plan_units, read_manifest, write_manifest
+from pipeline.units import Plan, Unit, plan_input, read_manifest, write_manifest
 from tools.atomic import write_text_atomically
 
 UNIT_DOCUMENTS = 64
@@ -43,13 +43,14 @@ def measure_planning(directory: Path, num_units: int, tell: Callable[[str], None
     seconds: dict[str, float] = {}
     tell(f"planning: {num_units:,} units")
     with _timed(seconds, "plan_s"):
-        units = plan_units(config.input, config.unit_documents)
+        plan = plan_input(config.input, config.unit_documents)
+    units = plan.units
     with _timed(seconds, "write_manifest_s"):
         write_manifest(run.manifest_path, units)
     with _timed(seconds, "read_manifest_s"):
         read_manifest(run.manifest_path)
     tell(f"planning: writing {num_units:,} finished units")
-    _finish(run, units, config)
+    _finish(run, plan, config)
     tell("planning: resuming")
     with _timed(seconds, "resume_command_s"):
         watched_annotate(configuration)
@@ -77,8 +78,8 @@ def _in_seconds(what: str, got_s: float) -> Check:
     )
 
 
-def _finish(run: RunDir, units: Sequence[Unit], config: RunConfig) -> None:
-    record = resolve_run(config, units).record
+def _finish(run: RunDir, plan: Plan, config: RunConfig) -> None:
+    units, record = plan.units, resolve_run(config, plan).record
     write_text_atomically(run.record_path, record.model_dump_json(indent=1))
     commit_unit(run, units[0], _nothing_offered(units[0]), _mark())
     unit_file = run.unit_path(units[0].unit_id).read_bytes()

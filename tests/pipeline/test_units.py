@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.units import input_stamp, plan_units, read_manifest, write_manifest
+from pipeline.units import plan_input, plan_units, read_manifest, write_manifest
 from tools.base import InputError
 
 
@@ -65,11 +65,11 @@ def test_the_stamp_sees_other_rows_in_a_file_of_the_same_size(tmp_path: Path) ->
     first = documents(tmp_path / "one" / "a.parquet", ["1", "2"])
     other = documents(tmp_path / "two" / "a.parquet", ["1", "3"])
     assert first.stat().st_size == other.stat().st_size
-    assert input_stamp(plan_units([first], 2)) != input_stamp(plan_units([other], 2))
+    assert plan_input([first], 2).stamp != plan_input([other], 2).stamp
 
 
 def test_the_stamp_survives_a_move_and_sees_another_file(tmp_path: Path) -> None:
-    first = plan_units([documents(tmp_path / "one" / "a.parquet", ["1", "2"])], 2)
-    moved = plan_units([documents(tmp_path / "two" / "a.parquet", ["1", "2"])], 2)
-    longer = plan_units([documents(tmp_path / "three" / "a.parquet", ["1", "2", "3"])], 2)
-    assert input_stamp(first) == input_stamp(moved) != input_stamp(longer)
+    first = plan_input([documents(tmp_path / "one" / "a.parquet", ["1", "2"])], 2)
+    moved = plan_input([documents(tmp_path / "two" / "a.parquet", ["1", "2"])], 2)
+    longer = plan_input([documents(tmp_path / "three" / "a.parquet", ["1", "2", "3"])], 2)
+    assert first.stamp == moved.stamp != longer.stamp

@@ -40,7 +40,7 @@ def undisturbed(scene: Scene) -> Undisturbed:
         rows = score_calls(rows, method, codec, engine)
         commit_unit(RunDir(config.run), unit, rows, read_trace(rows) | {"finished_at": 0.0})
     found = Undisturbed(units=unit_bytes(config.run), work=scene.work())
-    shutil.rmtree(place)
+    shutil.rmtree(str(place))
     for path in scene.moments.iterdir():
         path.unlink()
     return found
