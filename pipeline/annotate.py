@@ -17,15 +17,17 @@ from pipeline.fingerprint import changes, digest, fingerprint_of, package_versio
 from pipeline.graph import Work, run_graph
 from pipeline.limits import FailureLimits, TooManyFailures
 from pipeline.method import Method, resolve_method
+from pipeline.missing_replicas import tell_of_missing
 from pipeline.pools import start_pools, stop_pools, wait_for_pools
 from pipeline.progress import unit_progress
 from pipeline.ray_session import our_error, ray_session, short_text
 from pipeline.resources import shortage
-from pipeline.rundir import DoneMark, RunDir, RunRecord
+from pipeline.rundir import RunDir, RunRecord
 from pipeline.tokens import TokenCodec
 from pipeline.units import Plan, Unit, plan_input, write_manifest
 from tools.atomic import remove_leftovers, write_text_atomically
 from tools.base import ConfigError, ToolformerError
+from tools.places import absolute
 from tools.registry import build_tool
 
 
@@ -127,17 +129,17 @@ def resolve_run(config: RunConfig, plan: Plan) -> ResolvedRun:
 def _left_to_do(run: RunDir, units: Sequence[Unit], *, only_failed: bool) -> tuple[Work, int]:
     """What this command annotates, and how many units are finished already."""
     finished: set[str] = set()
-    retried: dict[str, DoneMark] = {}
+    retried: set[str] = set()
     for mark in run.finished(units):
         finished.add(mark.unit_id)
         if only_failed and mark.failed:
-            retried[mark.unit_id] = mark
+            retried.add(mark.unit_id)
     todo = [
         unit
         for unit in units
         if (unit.unit_id in retried if only_failed else unit.unit_id not in finished)
     ]
-    work = Work(units=todo, retried=[*retried.values()], run_path=run.path.resolve())
+    work = Work(units=todo, retried=frozenset(retried), run_path=absolute(run.path))
     return work, len(finished)
 
 
@@ -222,7 +224,10 @@ def _run_in_pools(work: Work, resolved: ResolvedRun, console: Console) -> set[st
                 resolved.tool_versions,
                 lambda line: _tell(console, line),
             )
-        with unit_progress(work.units, console) as advance:
+        with (
+            unit_progress(work.units, console) as advance,
+            tell_of_missing(pools.dispatcher, lambda line: _tell(console, line)),
+        ):
             for mark in run_graph(work, config, resolved.method, pools):
                 committed.add(mark.unit_id)
                 advance(mark.documents)

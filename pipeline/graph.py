@@ -38,8 +38,13 @@ class Work:
     """What is to be annotated, and where it is committed."""
 
     units: Sequence[Unit]
-    retried: Sequence[DoneMark]  # of finished units, in which what failed is tried again
+    retried: frozenset[str]  # those that are finished, and in which what failed is tried again
     run_path: Place
+
+    def part(self, units: Sequence[Unit]) -> "Work":
+        """The work on these of its units."""
+        ids = frozenset(unit.unit_id for unit in units)
+        return replace(self, units=units, retried=self.retried & ids)
 
 
 def run_graph(work: Work, config: RunConfig, method: Method, pools: Pools) -> Iterator[DoneMark]:
@@ -48,7 +53,7 @@ def run_graph(work: Work, config: RunConfig, method: Method, pools: Pools) -> It
     replicas = sum(pool.engine.replicas for pool in config.pools)
     size = max(_UNITS_PER_WAVE, replicas * _UNITS_PER_WAVE_AND_REPLICA)
     for start in range(0, len(work.units), size):
-        wave = replace(work, units=work.units[start : start + size])
+        wave = work.part(work.units[start : start + size])
         committed = graph(wave, config, method, pools)
         for rows in committed.iter_batches(
             batch_size=None, batch_format="pyarrow", prefetch_batches=0

@@ -1,7 +1,8 @@
 """Trying again what failed: which documents did, and their place in a finished unit.
 
 Documents that did not fail stay as they were committed, also where an engine would not repeat
-them to the last digit.
+them to the last digit. A driver that dies between a unit's new file and its new mark leaves a unit
+that is not finished: the next plain run makes it again, whole.
 """
 
 from collections.abc import Mapping

@@ -24,11 +24,11 @@ class CommitStage:
     would have the same bytes only where its engine promises them.
     """
 
-    def __init__(self, run_path: Place, units: Iterable[Unit], retried: Iterable[DoneMark]) -> None:
-        """`retried` are the marks of finished units in which what failed is tried again."""
+    def __init__(self, run_path: Place, units: Iterable[Unit], retried: Iterable[str]) -> None:
+        """`retried` are finished units in which what failed is tried again."""
         self._run = RunDir(run_path)
         self._units = {unit.unit_id: unit for unit in units}
-        self._retried = {mark.unit_id: mark for mark in retried}
+        self._retried = set(retried)
 
     async def __call__(self, unit: pa.Table) -> AsyncIterator[pa.Table]:
         with carried():
@@ -42,12 +42,14 @@ class CommitStage:
             raise ContractError(
                 stage="commit", doc_id="(block)", got=f"units {ids}", expected="one planned unit"
             )
-        before = self._run.done_mark(ids[0])
-        if before is not None and before != self._retried.get(ids[0]):
+        retried = ids[0] in self._retried
+        before = None if retried else self._run.done_mark(ids[0])
+        if before is not None:
             return before
         mark = read_trace(rows) | {"finished_at": time.time()}
         scored = conform(rows, SCORED, stage="commit")
-        if before is not None:
+        if retried:
+            # Done twice it changes nothing: what failed the first time is taken again.
             old = read_unit(self._run.unit_path(ids[0]), SCORED.names)
             scored = with_retried(conform(old, SCORED, stage="commit"), scored)
         return commit_unit(self._run, self._units[ids[0]], scored, mark)
