@@ -14,7 +14,7 @@ from pipeline.engine_config import EngineConfig as EngineConfig
 from pipeline.engine_config import EnginesConfig, Kind, PoolPlan, Section, plan_pools
 from tools.base import ConfigError, one_line
 from tools.calls import is_tool_name
-from tools.places import Place, PlaceField
+from tools.places import OutputField, Place, PlaceField
 
 # Appendix A: tools whose documents are pre-filtered get more positions and samples.
 PAPER_DEFAULTS: dict[str, float | int] = {"tau_s": 0.05, "tau_f": 1.0, "k": 5, "m": 5}
@@ -88,7 +88,7 @@ class MtFilterConfig(Section):
 class RunConfig(Section):
     """A whole annotation run."""
 
-    run: PlaceField  # the run directory; `--run` overrides it
+    run: OutputField  # the run directory; `--run` overrides it
     input: list[PlaceField] = Field(min_length=1)  # DOCUMENTS Parquet, or directories of it
     model: ModelConfig
     tools: dict[str, ToolConfig] = Field(min_length=1)

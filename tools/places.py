@@ -1,4 +1,4 @@
-"""Places: paths of this machine, or of any store that fsspec knows (s3://, gs://, hf://, ...).
+"""Places: paths of this machine, or of a store that fsspec reaches (s3://, gs://, hf://, ...).
 
 A place of this machine is a pathlib.Path, any other a UPath. The functions here do the same for
 both and raise OSError for both. Nothing is remembered of a store between two calls: other
@@ -26,12 +26,20 @@ Place: TypeAlias = Path | UPath
 
 NUM_THREADS = 16  # requests to a store at once: they wait for its answers
 
-_SCHEME = re.compile(r"([a-z][a-z0-9+.-]+)://")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs"}  # of pyproject.toml
-# In these a directory is nothing but the beginning of names; elsewhere it has to be made.
-_WITHOUT_DIRECTORIES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "oss", "hf", "memory"}
+_AZURE = {"az", "abfs", "abfss"}
+# Stores that show a file when all of it has arrived. Elsewhere fsspec writes to the final name, or,
+# as in a repository of hf://, each file written is a commit.
+_FOR_OUTPUT = {"s3", "s3a", "gs", "gcs", "memory"} | _AZURE
+# Of other schemes universal_pathlib forgets parts of the address (hdfs://, sftp://, github://), or
+# has no class.
+_KNOWN = _FOR_OUTPUT | {"hf", "http", "https"}
 # What the stores say of a file that changes with its content, the surest first.
-_STAMPS = ("ETag", "etag", "blob_id", "xet_hash", "md5Hash", "LastModified", "mtime", "created")
+_STAMPS = (
+    "ETag", "etag", "blob_id", "xet_hash", "md5Hash", "LastModified", "Last-Modified", "mtime",
+    "created",
+)  # fmt: skip
 _BUILTIN = {"builtins", "pyarrow", "tools", "pipeline"}
 
 T = TypeVar("T")
@@ -39,28 +47,62 @@ R = TypeVar("R")
 
 
 def place(text: str | Place) -> Place:
-    """The place `text` names.
+    """The place `text` names: an address like s3://bucket/name, else a path of this machine.
 
     Raises:
-        ConfigError: a scheme nobody knows, or one whose package is not installed.
+        ConfigError: an address that is not of a known store or would not be kept as it is, or
+            whose package is not installed.
     """
-    scheme = _SCHEME.match(str(text))
-    if scheme is None:
-        return text if isinstance(text, Path) else Path(str(text))
-    protocol = scheme.group(1)
-    if protocol == "file":
-        return Path(str(text).removeprefix("file://"))
+    # What is absolute cannot be taken for an address, whatever names it holds.
+    address = str(text)
+    if isinstance(text, Path) or address.startswith("/"):
+        return text if isinstance(text, Path) else Path(address)
+    if address.startswith("file:///"):
+        return Path(address.removeprefix("file://"))
+    if "://" not in address and "::" not in address:
+        return Path(address)
+    scheme = _SCHEME.match(address)
+    if scheme is None or scheme.group(1) not in _KNOWN or "::" in address:
+        raise ConfigError(
+            f"{address}: not an address that can be used; expected {_listed(_KNOWN)}; a path of "
+            "this machine that looks like one has to be absolute"
+        )
+    return _in_store(text, scheme.group(1))
+
+
+def _in_store(address: str | UPath, protocol: str) -> UPath:
     try:
         fsspec.get_filesystem_class(protocol)
-        return UPath(text)
+        path = UPath(address)
     except ImportError as error:
         extra = _EXTRAS.get(protocol)
         hint = f"pip install '.[{extra}]'" if extra else one_line(error)
         raise ConfigError(
-            f"{text}: {protocol}:// needs a package that is missing: {hint}"
+            f"{address}: {protocol}:// needs a package that is missing: {hint}"
         ) from None
     except ValueError as error:
-        raise ConfigError(f"{text}: cannot be used as a place: {one_line(error)}") from None
+        raise ConfigError(f"{address}: cannot be used as a place: {one_line(error)}") from None
+    if str(path).rstrip("/") != str(address).rstrip("/"):
+        raise ConfigError(f"{address}: would be taken for {path}; write it so if that is meant")
+    return path
+
+
+def check_output(path: Place) -> None:
+    """See that files can be put at `path` whole or not at all.
+
+    Raises:
+        ConfigError: its store shows files while they are written, or only lets us read.
+    """
+    if is_remote(path) and path.protocol not in _FOR_OUTPUT:
+        raise ConfigError(
+            f"{path}: {path.protocol}:// is for input, no output can be safe there; expected a "
+            f"directory of this machine or {_listed(_FOR_OUTPUT)}"
+        )
+
+
+def _listed(protocols: set[str]) -> str:
+    *others, last = (f"{protocol}://" for protocol in sorted(protocols - {"memory"}))
+    return f"{', '.join(others)} or {last}"
 
 
 def _validated(value: Any) -> Place:
@@ -72,8 +114,19 @@ def _validated(value: Any) -> Place:
         raise ValueError(str(error)) from None
 
 
-# A place as a field of a pydantic model; JSON has its text.
-PlaceField = Annotated[Place, PlainValidator(_validated), PlainSerializer(str, when_used="json")]
+def _validated_output(value: Any) -> Place:
+    path = _validated(value)
+    try:
+        check_output(path)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+    return path
+
+
+# A place as a field of a pydantic model, and one that is written to; JSON has its text.
+_AS_TEXT = PlainSerializer(str, when_used="json")
+PlaceField = Annotated[Place, PlainValidator(_validated), _AS_TEXT]
+OutputField = Annotated[Place, PlainValidator(_validated_output), _AS_TEXT]
 
 
 def is_remote(path: Place) -> TypeIs[UPath]:
@@ -230,9 +283,10 @@ def put_bytes(path: UPath, data: bytes) -> None:
 
     Raises:
         OSError: the store does not take it; what was there still stands.
+        ConfigError: as `check_output`.
     """
+    check_output(path)
     with store_errors(path):
-        _make_parent(path)
         path.fs.pipe_file(path.path, data)
 
 
@@ -241,10 +295,12 @@ def put_file(source: Path, path: UPath) -> None:
 
     Raises:
         OSError: the store does not take it; what was there still stands.
+        ConfigError: as `check_output`.
     """
+    check_output(path)
+    replacing = {"overwrite": True} if path.protocol in _AZURE else {}  # others do without asking
     with store_errors(path):
-        _make_parent(path)
-        path.fs.put_file(str(source), path.path)
+        path.fs.put_file(str(source), path.path, **replacing)
 
 
 def remove(path: Place) -> None:
@@ -281,8 +337,3 @@ def _fresh(path: UPath) -> fsspec.AbstractFileSystem:
     """The file system of `path`, which has forgotten what it listed before."""
     path.fs.invalidate_cache()
     return path.fs
-
-
-def _make_parent(path: UPath) -> None:
-    if path.protocol not in _WITHOUT_DIRECTORIES:
-        path.fs.makedirs(path.parent.path, exist_ok=True)

@@ -18,7 +18,7 @@ from pipeline.ingest.ledger import Ledger, read_ledger
 from pipeline.ingest.sources import Source, SourceFormat, find_sources
 from pipeline.ingest.summary import failure_line, summary_table
 from tools.base import ConfigError, InputError
-from tools.places import Place, is_remote, list_files, why
+from tools.places import Place, check_output, is_remote, list_files, why
 
 DEFAULT_MAX_BYTES = 2_000_000
 
@@ -41,10 +41,11 @@ def ingest(
     Raises:
         InputError: a path is missing; or, after all files were read, one of them could not be
             used, ends before its end (unless `allow_truncated`), or no document was kept.
-        ConfigError: `out` cannot be written or holds something else.
+        ConfigError: `out` cannot be written, holds something else, or is in a store for input.
     """
     if max_bytes < 1:
         raise ConfigError(f"--max-bytes {max_bytes}: must be at least 1")
+    check_output(out)
     console = console or Console()
     sources, skipped = find_sources(inputs, out, source_format)
     _make_output_directory(out, sources)

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from upath import UPath
 
+from pipeline.config import load_config
+from pipeline.ingest.command import ingest
 from tests.object_store import Server
 from tools.base import ConfigError
 from tools.places import (
@@ -17,6 +19,7 @@ from tools.places import (
     open_to_read,
     place,
     put_bytes,
+    put_file,
     read_bytes,
     read_if_there,
     remove,
@@ -26,18 +29,67 @@ from tools.places import (
 def test_only_an_address_with_a_scheme_is_not_of_this_machine(tmp_path: Path) -> None:
     assert place("a/b") == Path("a/b")
     assert place(f"file://{tmp_path}") == tmp_path
+    assert place("/a::b/c://d") == Path("/a::b/c:/d")
     assert not is_remote(place("s3:/a/b"))
-    assert is_remote(place("s3://a/b")) and str(place("s3://a/b") / "c") == "s3://a/b/c"
+    for address in ("s3://a/b", "s3a://a/b", "memory://a/b", "hf://datasets/o/a/b", "http://a/b"):
+        assert is_remote(place(address)) and str(place(address) / "c") == f"{address}/c"
 
 
 @pytest.mark.parametrize(
     ("address", "says"),
-    [("gs://b/a", r"pip install '\.\[gs\]'"), ("gopher://b/a", "Protocol not known: gopher")],
+    [
+        ("gs://b/a", r"pip install '\.\[gs\]'"),
+        ("gopher://b/a", "expected .*, s3:// or s3a://; a path of this machine"),
+        ("S3://b/a", "not an address that can be used"),
+        ("hdfs://h:9000/a", "not an address that can be used"),
+        ("webhdfs://h/a", "not an address that can be used"),
+        ("simplecache::s3://b/x", "not an address that can be used"),
+        ("s3://b/x::y", "not an address that can be used"),
+        ("a::b", "not an address that can be used"),
+        ("file://h/a", "not an address that can be used"),
+        ("memory:///a/b", "would be taken for memory://a/b"),
+        ("s3:////a", "cannot be used as a place"),
+    ],
 )
-def test_a_store_that_cannot_be_used_is_one_clear_line(address: str, says: str) -> None:
+def test_what_cannot_be_used_as_an_address_is_one_clear_line(address: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says) as refused:
         place(address)
     assert str(refused.value).startswith(f"{address}: ")
+
+
+@pytest.mark.parametrize("address", ["hf://datasets/o/a/run", "http://h/run"])
+def test_nothing_is_written_where_files_appear_in_parts(address: str, tmp_path: Path) -> None:
+    path = place(address)
+    assert is_remote(path)
+    (tmp_path / "file").touch()
+    says = f"{address}: .* is for input, .*expected a directory of this machine or abfs"
+    with pytest.raises(ConfigError, match=says):
+        put_bytes(path, b"")
+    with pytest.raises(ConfigError, match=says):
+        put_file(tmp_path / "file", path)
+    with pytest.raises(ConfigError, match=says):
+        ingest([tmp_path], path)
+    (tmp_path / "config.yaml").write_text(
+        f"{{run: {address}, input: {address}, model: {{path: m}}, tools: {{Calculator: {{}}}}}}"
+    )
+    with pytest.raises(ConfigError, match=rf"config\.yaml: run: .*{says}") as refused:
+        load_config(tmp_path / "config.yaml")
+    assert "input:" not in str(refused.value)
+
+
+def test_a_file_of_a_web_server_is_read_by_ranges(bucket: UPath, s3_server: Server) -> None:
+    put_bytes(bucket / "public", b"0123456789")
+    bucket.fs.chmod(f"{bucket.path}public", acl="public-read")
+    path = place(f"http://127.0.0.1:{s3_server.port}/{bucket.path}public")
+    info = file_info(path)
+    assert info is not None and (info["type"], info["size"]) == ("file", 10)
+    with open_to_read(path) as file:
+        file.seek(4)
+        assert file.read(2) == b"45"
+    put_bytes(bucket / "public", b"9876543210")
+    bucket.fs.chmod(f"{bucket.path}public", acl="public-read")
+    changed = file_info(path)
+    assert changed is not None and change_stamp(changed) != change_stamp(info)
 
 
 def test_what_another_process_wrote_is_seen(bucket: UPath) -> None:
