@@ -1,7 +1,7 @@
 """`python -m pipeline soak`."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -45,33 +45,34 @@ def soak_command(
         import psutil  # noqa: F401
     except ImportError:
         raise ConfigError("soak: needs psutil: pip install '.[dev]'") from None
-    from pipeline.soak.results import failed_checks, write_results
-    from pipeline.soak.run import experiments, machine
-    from pipeline.soak.tables import tables
+    from pipeline.soak.results import begin_results, failed_checks
+    from pipeline.soak.run import experiments
 
     number = documents or (_QUICK_DOCUMENTS if quick else _DOCUMENTS)
     made = experiments(out, number, quick=quick)
     # In a quick soak one run shows that the command works.
     chosen = only or ([Experiment.ENDURANCE] if quick else list(Experiment))
-    started = time.perf_counter()
-    parts = _made(made, chosen)
-    write_results(out / "soak.json", parts, machine())
-    for table in tables(parts):
-        stdout.print(table)
-    _tell(f"{time.perf_counter() - started:.0f} s in all; written: {out / 'soak.json'}")
+    started, results = time.perf_counter(), out / "soak.json"
+    begin_results(results, chosen)
+    parts = [_made(experiment, made[experiment], results) for experiment in chosen]
+    _tell(f"{time.perf_counter() - started:.0f} s in all; written: {results}")
     failed = list(failed_checks(parts))
     if failed:
         raise ToolformerError(f"soak: {'; '.join(failed)}")
 
 
-def _made(
-    made: Mapping[str, Callable[[Callable[[str], None]], "Part"]], chosen: list[Experiment]
-) -> list["Part"]:
-    parts = []
-    for experiment in chosen:
-        with stdout.status(experiment) as status:
-            parts.append(made[experiment](status.update))
-    return parts
+def _made(name: str, make: Callable[[Callable[[str], None]], "Part"], results: Path) -> "Part":
+    """An experiment, written and shown before the next one begins: hours lie between them."""
+    from pipeline.soak.results import add_part
+    from pipeline.soak.run import machine
+    from pipeline.soak.tables import tables
+
+    with stdout.status(name) as status:
+        part = make(status.update)
+    add_part(results, part, machine())
+    for table in tables(part):
+        stdout.print(table)
+    return part
 
 
 def _tell(text: str) -> None:

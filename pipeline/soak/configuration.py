@@ -13,7 +13,7 @@ _ENGINE = "pipeline.engines.scripted:ScriptedEngine"
 
 
 def write_configuration(
-    path: Path,
+    directory: Path,
     *,
     documents: Path,
     unit_documents: int,
@@ -21,13 +21,13 @@ def write_configuration(
     num_gpus: int = 0,
     seconds: Mapping[str, float] | None = None,
 ) -> Path:
-    """The configuration at `path`, of a run beside it; returns `path`.
+    """The configuration of the run below `directory`; returns its path.
 
     `seconds` are the options of the scripted engine: how long it sleeps. The Calculator has a
     process of its own, the Calendar is asked inside its stage, as tools are.
     """
     settings = {
-        "run": str(run_of(path)),
+        "run": str(run_below(directory)),
         "input": str(documents),
         "model": {"path": str(_ROOT / "pipeline" / "demo" / "model")},
         "engine": {
@@ -42,10 +42,11 @@ def write_configuration(
             "Calendar": {"prompt": str(_PROMPTS / "Calendar.txt")},
         },
     }
+    path = directory / "configuration.yaml"
     write_text_atomically(path, yaml.safe_dump(settings, sort_keys=False))
     return path
 
 
-def run_of(configuration: Path) -> Path:
-    """The run directory of a configuration written here."""
-    return configuration.with_suffix("") / "run"
+def run_below(directory: Path) -> Path:
+    """The run directory of an experiment's directory."""
+    return directory / "run"

@@ -1,28 +1,29 @@
 """Very many documents through the whole graph: memory flat, every one once, run-ahead bounded."""
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
-from pipeline.rundir import RunDir
+from pipeline.rundir import DoneMark, RunDir
 from pipeline.soak.configuration import write_configuration
 from pipeline.soak.curves import (
+    Growth,
     documents_per_second,
     growths,
     most_units_under_way,
     working_time,
 )
 from pipeline.soak.documents import RARE, document_ids, write_documents
+from pipeline.soak.emptied import emptied
 from pipeline.soak.plots import curves_svg
-from pipeline.soak.processes import DRIVER
+from pipeline.soak.processes import DRIVER, EVERY_GROUP, Reading
 from pipeline.soak.results import Check, Part
 from pipeline.soak.watching import Watched, watched_annotate
 from tools.atomic import write_text_atomically
 
-UNIT_DOCUMENTS = 256
 # Fewer documents are over before what Python and Ray fill once is full.
 _JUDGED_DOCUMENTS = 200_000
 # After the warm-up a group may grow by this share of what it holds, or by so many bytes: the
@@ -34,49 +35,70 @@ _POINTS = 60
 PICTURE = "memory_and_rate.svg"
 
 
-def endure(directory: Path, num_documents: int, tell: Callable[[str], None]) -> Part:
-    """Annotate `num_documents` generated documents below `directory`, and judge the run.
+def endure(
+    directory: Path,
+    num_documents: int,
+    tell: Callable[[str], None],
+    *,
+    unit_documents: int,
+    every_s: float,
+) -> Part:
+    """Annotate `num_documents` generated documents in `directory`, and judge the run.
+
+    Its processes are read every `every_s` seconds.
 
     Raises:
         ToolformerError: the run ends with an error.
-        OutputError: the disk is full.
+        OutputError: `directory` holds what no soak wrote, or the disk is full.
     """
-    documents = directory / "documents"
-    if sum(1 for _ in documents.glob("*.parquet")) == 0:
-        tell(f"writing {num_documents:,} documents")
-        write_documents(documents, num_documents, shares=RARE)
+    documents = emptied(directory) / "documents"
+    tell(f"writing {num_documents:,} documents")
+    write_documents(documents, num_documents, shares=RARE)
     configuration = write_configuration(
-        directory / "endurance.yaml", documents=documents, unit_documents=UNIT_DOCUMENTS
+        directory, documents=documents, unit_documents=unit_documents
     )
     tell(f"annotating {num_documents:,} documents")
-    watched = watched_annotate(configuration)
+    watched = watched_annotate(configuration, every_s=every_s)
     tell("reading what was committed")
     checks = [
-        *_memory_checks(watched),
+        *memory_checks(watched.readings, watched.marks),
         _each_once(watched.run, num_documents),
         _run_ahead(watched),
     ]
-    figures = _figures(watched)
+    figures = _figures(watched) | {"unit_documents": unit_documents}
     picture = curves_svg(watched.readings, watched.marks, points=_POINTS)
     write_text_atomically(directory / PICTURE, picture)
     return Part(name="endurance", figures=figures, checks=checks)
 
 
-def _memory_checks(watched: Watched) -> list[Check]:
-    long_enough = watched.documents >= _JUDGED_DOCUMENTS
+def memory_checks(readings: Sequence[Reading], marks: Sequence[DoneMark]) -> list[Check]:
+    """One for each group of processes; in a long run, one that nobody could judge has failed."""
+    long_enough = sum(mark.documents for mark in marks) >= _JUDGED_DOCUMENTS
+    found = growths(readings, marks)
     checks = []
-    for group, growth in growths(watched.readings, watched.marks).items():
-        grown = growth.grown_bytes
-        flat = grown <= max(MOST_GROWTH * growth.mean_bytes, _SMALL_GROWTH_BYTES)
+    for group in sorted({*EVERY_GROUP, *found}):
+        growth = found.get(group)
         checks.append(
             Check(
                 name=f"memory of {group} is flat after the warm-up",
-                got=f"{grown / 2**20:+.1f} MiB on {growth.mean_bytes / 2**20:.0f} MiB",
+                got=_shown(growth),
                 expected=f"at most {MOST_GROWTH:.0%} or {_SMALL_GROWTH_BYTES >> 20} MiB more",
-                holds=flat if long_enough else None,
+                holds=_is_flat(growth) if long_enough else None,
             )
         )
     return checks
+
+
+def _is_flat(growth: Growth | None) -> bool:
+    if growth is None:
+        return False
+    return growth.grown_bytes <= max(MOST_GROWTH * growth.mean_bytes, _SMALL_GROWTH_BYTES)
+
+
+def _shown(growth: Growth | None) -> str:
+    if growth is None:
+        return "not read after the warm-up"
+    return f"{growth.grown_bytes / 2**20:+.1f} MiB on {growth.mean_bytes / 2**20:.0f} MiB"
 
 
 def _each_once(run: RunDir, num_documents: int) -> Check:
@@ -117,11 +139,10 @@ def _run_ahead(watched: Watched) -> Check:
 def _figures(watched: Watched) -> dict[str, Any]:
     begin, end = working_time(watched.marks)
     grown = growths(watched.readings, watched.marks)
-    peak = max(reading.memory_bytes.get(DRIVER, 0) for reading in watched.readings)
+    peak = max((r.memory_bytes.get(DRIVER, 0) for r in watched.readings), default=0)
     return {
         "documents": watched.documents,
         "units": len(watched.marks),
-        "unit_documents": UNIT_DOCUMENTS,
         "working_s": end - begin,
         "command_s": watched.wall_s,
         "documents_per_s": watched.documents / (end - begin),

@@ -6,6 +6,7 @@ from typing import Any
 
 from pipeline.soak.configuration import write_configuration
 from pipeline.soak.documents import write_documents
+from pipeline.soak.emptied import emptied
 from pipeline.soak.results import Check, Part
 from pipeline.soak.watching import Watched, watched_annotate
 from tools.base import ToolformerError
@@ -22,12 +23,13 @@ def measure_overhead(directory: Path, num_units: int, tell: Callable[[str], None
 
     Raises:
         ToolformerError: the run ends with an error, or is over too soon to be measured.
+        OutputError: `directory` holds what no soak wrote, or the disk is full.
     """
-    documents = directory / "overhead" / "documents"
+    documents = emptied(directory) / "documents"
     tell(f"overhead: annotating {num_units} units of {UNIT_DOCUMENTS} documents")
     write_documents(documents, num_units * UNIT_DOCUMENTS, most_sentences=_SENTENCES)
     configuration = write_configuration(
-        directory / "overhead.yaml", documents=documents, unit_documents=UNIT_DOCUMENTS
+        directory, documents=documents, unit_documents=UNIT_DOCUMENTS
     )
     figures = overhead(watched_annotate(configuration, every_s=1.0))
     checks = [

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from pipeline.rundir import RunDir, commit_unit
 from pipeline.schemas import SCORED
 from pipeline.soak.configuration import write_configuration
 from pipeline.soak.documents import write_many
+from pipeline.soak.emptied import emptied
 from pipeline.soak.results import Check, Part
 from pipeline.soak.watching import watched_annotate
 from pipeline.units import Plan, Unit, plan_input, read_manifest, write_manifest
@@ -30,13 +31,13 @@ def measure_planning(directory: Path, num_units: int, tell: Callable[[str], None
 
     Raises:
         ToolformerError: the command that resumes ends with an error.
-        OutputError: the disk is full.
+        OutputError: `directory` holds what no soak wrote, or the disk is full.
     """
-    documents = directory / "planning" / "documents"
+    documents = emptied(directory) / "documents"
     tell(f"planning: writing {num_units * UNIT_DOCUMENTS:,} documents")
     write_many(documents, num_units * UNIT_DOCUMENTS)
     configuration = write_configuration(
-        directory / "planning.yaml", documents=documents, unit_documents=UNIT_DOCUMENTS
+        directory, documents=documents, unit_documents=UNIT_DOCUMENTS
     )
     config = load_config(configuration)
     run = RunDir(config.run)
@@ -44,9 +45,8 @@ def measure_planning(directory: Path, num_units: int, tell: Callable[[str], None
     tell(f"planning: {num_units:,} units")
     with _timed(seconds, "plan_s"):
         plan = plan_input(config.input, config.unit_documents)
-    units = plan.units
     with _timed(seconds, "write_manifest_s"):
-        write_manifest(run.manifest_path, units)
+        write_manifest(run.manifest_path, plan.units)
     with _timed(seconds, "read_manifest_s"):
         read_manifest(run.manifest_path)
     tell(f"planning: writing {num_units:,} finished units")
@@ -56,20 +56,22 @@ def measure_planning(directory: Path, num_units: int, tell: Callable[[str], None
         watched_annotate(configuration)
     with _timed(seconds, "read_marks_s"):
         finished = len(run.done_marks())
-    figures = {"units": len(units), "documents": num_units * UNIT_DOCUMENTS, **seconds}
-    checks = [
+    figures = {"units": len(plan.units), "documents": num_units * UNIT_DOCUMENTS, **seconds}
+    checks = _checks(len(plan.units), finished, seconds)
+    return Part(name="planning", figures=figures, checks=checks)
+
+
+def _checks(planned: int, finished: int, seconds: Mapping[str, float]) -> list[Check]:
+    return [
         Check(
             name="every unit is found finished",
             got=f"{finished:,} units",
-            expected=f"{len(units):,} units",
-            holds=finished == len(units),
+            expected=f"{planned:,} units",
+            holds=finished == planned,
         ),
-        *(_in_seconds(what, seconds[key]) for what, key in (
-            (f"plan of {num_units:,} units", "plan_s"),
-            (f"`annotate` of {num_units:,} finished units", "resume_command_s"),
-        )),
-    ]  # fmt: skip
-    return Part(name="planning", figures=figures, checks=checks)
+        _in_seconds(f"plan of {planned:,} units", seconds["plan_s"]),
+        _in_seconds(f"`annotate` of {planned:,} finished units", seconds["resume_command_s"]),
+    ]
 
 
 def _in_seconds(what: str, got_s: float) -> Check:

@@ -12,6 +12,11 @@ _ACTORS = {"LMHost": "replicas", "ToolHost": "tools", "Dispatcher": "dispatcher"
 _RAYS_OWN = "Ray's own"  # agents, log monitor, idle workers, Ray Data's actors
 OBJECT_STORE = "object store"
 DRIVER = "driver"
+# Those of any run; of a dispatcher, or of Ray's own, there may be none.
+EVERY_GROUP = (
+    DRIVER, "GCS", "raylet", OBJECT_STORE, "replicas", "tools",
+    "stage Read", "stage LM", "stage Execute", "stage Commit",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

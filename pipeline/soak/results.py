@@ -1,12 +1,13 @@
 """What a soak found, and whether it is as it has to be."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from tools.atomic import write_text_atomically
+from tools.base import InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,18 +37,41 @@ def failed_checks(parts: Sequence[Part]) -> Iterator[str]:
                 yield f"{part.name}: {check.name}: got {check.got}, expected {check.expected}"
 
 
-def write_results(path: Path, parts: Sequence[Part], machine: Mapping[str, Any]) -> None:
-    """Everything as one JSON object: "machine", and one key for each experiment.
+def begin_results(path: Path, anew: Collection[str]) -> None:
+    """Take from the results of an earlier soak at `path` the experiments that are made anew.
 
-    Experiments of an earlier soak in the same file stay, so that one can be made again alone.
+    The others stay, so that one can be made again alone.
 
     Raises:
+        InputError: the file there is none of a soak.
         OutputError: the file cannot be written.
     """
-    before = json.loads(path.read_text()) if path.exists() else {}
-    found = {
-        part.name: {**part.figures, "checks": [asdict(check) for check in part.checks]}
-        for part in parts
-    }
-    everything = before | {"machine": dict(machine)} | found
+    _write(path, {name: part for name, part in _read(path).items() if name not in anew})
+
+
+def add_part(path: Path, part: Part, machine: Mapping[str, Any]) -> None:
+    """Add an experiment, and what it was made on, to the results at `path`: one JSON object.
+
+    Raises:
+        InputError: the file there is none of a soak.
+        OutputError: the file cannot be written.
+    """
+    checks = [asdict(check) for check in part.checks]
+    found = {**part.figures, "checks": checks, "machine": dict(machine)}
+    _write(path, _read(path) | {part.name: found})
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError):
+        found = None
+    if not isinstance(found, dict):
+        raise InputError(f"{path}: not readable as the results of a soak; choose another --out")
+    return found
+
+
+def _write(path: Path, everything: Mapping[str, Any]) -> None:
     write_text_atomically(path, json.dumps(everything, indent=1, sort_keys=True) + "\n")

@@ -33,12 +33,15 @@ def experiments(
         raise OutputError(f"{directory}: cannot be written: {error.strerror or error}") from None
     place = directory.resolve()
     nodes, units_per_node, unit_s = ((1, 2), 12, 1.0) if quick else (NODES, 16, 10.0)
+    # A short run, too, has more units than may be under way, and is read again and again.
+    unit_documents, every_s = (64, 0.25) if quick else (256, 2.0)
+    endurance = partial(endure, unit_documents=unit_documents, every_s=every_s)
     return {
-        "endurance": partial(endure, place, num_documents),
-        "overhead": partial(measure_overhead, place, 40 if quick else 300),
-        "planning": partial(measure_planning, place, 2_000 if quick else 100_000),
-        "scaling": partial(measure_scaling, place, nodes, units_per_node, unit_s),
-        "stragglers": partial(measure_stragglers, place, 24 if quick else 64),
+        "endurance": partial(endurance, place / "endurance", num_documents),
+        "overhead": partial(measure_overhead, place / "overhead", 40 if quick else 300),
+        "planning": partial(measure_planning, place / "planning", 2_000 if quick else 100_000),
+        "scaling": partial(measure_scaling, place / "scaling", nodes, units_per_node, unit_s),
+        "stragglers": partial(measure_stragglers, place / "stragglers", 24 if quick else 64),
     }
 
 

@@ -12,6 +12,7 @@ from pipeline.rundir import DoneMark
 from pipeline.soak.configuration import write_configuration
 from pipeline.soak.curves import working_time
 from pipeline.soak.documents import write_texts
+from pipeline.soak.emptied import emptied
 from pipeline.soak.results import Check, Part
 from pipeline.soak.watching import ray_files, watched_annotate
 
@@ -33,13 +34,15 @@ def measure_scaling(
 
     Raises:
         ToolformerError: a run ends with an error.
+        OutputError: a directory holds what no soak wrote, or the disk is full.
     """
     rows: list[dict[str, Any]] = []
     for num_nodes in nodes:
-        documents = directory / f"scaling-{num_nodes}" / "documents.parquet"
+        place = emptied(directory / f"{num_nodes}-nodes")
+        documents = place / "documents.parquet"
         write_texts(documents, [_TEXT] * (num_nodes * units_per_node * _UNIT_DOCUMENTS))
         configuration = write_configuration(
-            directory / f"scaling-{num_nodes}.yaml",
+            place,
             documents=documents,
             unit_documents=_UNIT_DOCUMENTS,
             replicas=num_nodes,
@@ -49,12 +52,9 @@ def measure_scaling(
         tell(f"scaling: {num_nodes * units_per_node} units on {num_nodes} nodes")
         with _cluster(num_nodes) as address:
             watched = watched_annotate(configuration, address=address)
-        rows.append(_measured(watched.marks, num_nodes))
-    for row in rows:
-        for rate in ("units_per_s", "steady_units_per_s"):
-            of_one = rows[0][rate] / rows[0]["nodes"]
-            row[rate.replace("units_per_s", "efficiency")] = row[rate] / row["nodes"] / of_one
-    return Part(name="scaling", figures={"unit_s": unit_s, "table": rows}, checks=_checks(rows))
+        rows.append(measured(watched.marks, num_nodes))
+    table = with_efficiencies(rows)
+    return Part(name="scaling", figures={"unit_s": unit_s, "table": table}, checks=_checks(table))
 
 
 def _checks(rows: Sequence[dict[str, Any]]) -> list[Check]:
@@ -70,7 +70,21 @@ def _checks(rows: Sequence[dict[str, Any]]) -> list[Check]:
     ]
 
 
-def _measured(marks: Sequence[DoneMark], num_nodes: int) -> dict[str, Any]:
+def with_efficiencies(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with their rates as shares of as many times the rate of a node of the first row."""
+    rates = {"efficiency": "units_per_s", "steady_efficiency": "steady_units_per_s"}
+    first = rows[0]
+    return [
+        row
+        | {
+            share: row[rate] / row["nodes"] / (first[rate] / first["nodes"])
+            for share, rate in rates.items()
+        }
+        for row in rows
+    ]
+
+
+def measured(marks: Sequence[DoneMark], num_nodes: int) -> dict[str, Any]:
     """Units a second from the first one read to the last commit, and between commits in the midst.
 
     `engine_share` is the part of the time in which the replicas worked: 1 is all there is.
@@ -95,12 +109,10 @@ def _cluster(num_nodes: int) -> Iterator[str]:
     """The address of a cluster on this machine: a head without GPUs and nodes with one each."""
     with ray_files() as place:
         before = os.environ.get("RAY_TMPDIR")
-        os.environ["RAY_TMPDIR"] = place  # its note of a running cluster, too
-        cluster = Cluster(
-            initialize_head=True,
-            head_node_args={"num_cpus": 4, "num_gpus": 0, "include_dashboard": False},
-        )
+        cluster = Cluster()  # starts nothing before its first node, which is the head
         try:
+            os.environ["RAY_TMPDIR"] = place  # its note of a running cluster, too
+            cluster.add_node(num_cpus=4, num_gpus=0, include_dashboard=False)
             for _ in range(num_nodes):
                 cluster.add_node(num_cpus=1, num_gpus=1)
             cluster.wait_for_nodes()
@@ -108,6 +120,6 @@ def _cluster(num_nodes: int) -> Iterator[str]:
         finally:
             cluster.shutdown()  # type: ignore[no-untyped-call]
             if before is None:
-                del os.environ["RAY_TMPDIR"]
+                os.environ.pop("RAY_TMPDIR", None)
             else:
                 os.environ["RAY_TMPDIR"] = before

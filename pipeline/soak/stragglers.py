@@ -1,12 +1,13 @@
 """Units that take twenty times as long as others: nothing waits for them but the end of the run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from pipeline.rundir import DoneMark
 from pipeline.soak.configuration import write_configuration
 from pipeline.soak.curves import working_time
 from pipeline.soak.documents import write_texts
+from pipeline.soak.emptied import emptied
 from pipeline.soak.results import Check, Part
 from pipeline.soak.watching import watched_annotate
 
@@ -23,8 +24,9 @@ def measure_stragglers(directory: Path, num_units: int, tell: Callable[[str], No
 
     Raises:
         ToolformerError: the run ends with an error.
+        OutputError: `directory` holds what no soak wrote, or the disk is full.
     """
-    documents = directory / "stragglers" / "documents.parquet"
+    documents = emptied(directory) / "documents.parquet"
     slow = {n for n in range(num_units) if n % 16 == 8 or n >= num_units - 2}
     write_texts(
         documents,
@@ -35,7 +37,7 @@ def measure_stragglers(directory: Path, num_units: int, tell: Callable[[str], No
         ],
     )
     configuration = write_configuration(
-        directory / "stragglers.yaml",
+        directory,
         documents=documents,
         unit_documents=_UNIT_DOCUMENTS,
         replicas=REPLICAS,
@@ -43,11 +45,11 @@ def measure_stragglers(directory: Path, num_units: int, tell: Callable[[str], No
     )
     tell(f"stragglers: {len(slow)} of {num_units} units take {_SLOWER} times as long")
     watched = watched_annotate(configuration)
-    return _judged(watched.marks, {f"{n:07d}" for n in slow})
+    return judged(watched.marks, {f"{n:07d}" for n in slow})
 
 
-def _judged(marks: list[DoneMark], slow: set[str]) -> Part:
-    """Against a dispatcher that never lets a replica idle while a unit waits.
+def judged(marks: Sequence[DoneMark], slow: Collection[str]) -> Part:
+    """The run of these marks against a dispatcher that lets no replica idle while a unit waits.
 
     Such a one ends before all work, shared evenly, would have ended plus the slowest unit's own
     time: when the last unit begins, no replica has been idle.

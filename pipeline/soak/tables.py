@@ -10,13 +10,12 @@ from pipeline.soak.results import Part
 _VERDICTS = {True: "yes", False: "NO", None: "too short to tell"}
 
 
-def tables(parts: Sequence[Part]) -> Iterator[Table]:
-    """The figures of each experiment, the scaling as a table of its own, then all checks."""
-    for part in parts:
-        yield _figures(part)
-        if "table" in part.figures:
-            yield _scaling(part.figures["table"])
-    yield _checks(parts)
+def tables(part: Part) -> Iterator[Table]:
+    """The figures of an experiment, the scaling as a table of its own, then its checks."""
+    yield _figures(part)
+    if "table" in part.figures:
+        yield _scaling(part.figures["table"])
+    yield _checks(part)
 
 
 def _figures(part: Part) -> Table:
@@ -41,13 +40,12 @@ def _scaling(rows: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
-def _checks(parts: Sequence[Part]) -> Table:
-    table = Table(title="what has to be so", title_justify="left")
-    for heading in ("", "", "found", "expected", "so?"):
+def _checks(part: Part) -> Table:
+    table = Table(title=f"{part.name}: what has to be so", title_justify="left")
+    for heading in ("", "found", "expected", "so?"):
         table.add_column(heading)
-    for part in parts:
-        for check in part.checks:
-            table.add_row(part.name, check.name, check.got, check.expected, _VERDICTS[check.holds])
+    for check in part.checks:
+        table.add_row(check.name, check.got, check.expected, _VERDICTS[check.holds])
     return table
 
 

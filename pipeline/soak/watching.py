@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.rundir import DoneMark, RunDir
-from pipeline.soak.configuration import run_of
+from pipeline.soak.configuration import run_below
 from pipeline.soak.processes import ProcessTree, Reading
 from tools.base import ToolformerError
 
@@ -39,7 +39,7 @@ def watched_annotate(
     Raises:
         ToolformerError: it ends with an error; its last words are in the text.
     """
-    run = RunDir(run_of(configuration))
+    run = RunDir(run_below(configuration.parent))
     arguments = ["annotate", str(configuration), "--no-dashboard"]
     if address is not None:
         arguments += ["--address", address]

@@ -1,6 +1,5 @@
 import pytest
 
-from pipeline.rundir import DoneMark
 from pipeline.soak.curves import (
     documents_per_second,
     growths,
@@ -8,20 +7,7 @@ from pipeline.soak.curves import (
     working_time,
 )
 from pipeline.soak.plots import curves_svg
-from pipeline.soak.processes import Reading
-
-
-def mark(begun_at: float, finished_at: float, documents: int = 10) -> DoneMark:
-    return DoneMark(
-        unit_id="0", documents=documents, rows=documents, dropped={}, bytes=1, blake2b="",
-        seconds={}, tokens={}, begun_at=begun_at, finished_at=finished_at,
-    )  # fmt: skip
-
-
-def reading(at: float, **memory_mib: float) -> Reading:
-    memory = {group: int(mib * 2**20) for group, mib in memory_mib.items()}
-    return Reading(at=at, memory_bytes=memory, cpu_s={}, processes=1)
-
+from tests.pipeline.soak.handmade import mark, reading
 
 MARKS = [mark(100, 104), mark(101, 106, 20), mark(102, 103, 5), mark(104, 110)]
 

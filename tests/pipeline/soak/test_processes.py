@@ -1,4 +1,3 @@
-import os
 import subprocess
 import sys
 import time
@@ -8,6 +7,18 @@ import pytest
 from pipeline.soak.processes import ProcessTree, group_of
 
 _CHILD = "import time; held = bytearray(80 << 20); print(flush=True); time.sleep(60)"
+# It ends its child at the first line, and itself at the end of what it is told.
+_ROOT = f"""
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", {_CHILD!r}], stdout=subprocess.PIPE)
+child.stdout.readline()
+print(flush=True)
+sys.stdin.readline()
+child.kill()
+child.wait()
+print(flush=True)
+sys.stdin.read()
+"""
 
 
 @pytest.mark.parametrize(
@@ -31,20 +42,23 @@ def test_a_process_is_grouped_by_what_it_is_for(command_line: str, group: str) -
 
 
 def test_a_tree_is_its_root_and_all_it_started() -> None:
-    with subprocess.Popen([sys.executable, "-c", _CHILD], stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        child.stdout.readline()
-        tree = ProcessTree(os.getpid())
+    root = [sys.executable, "-c", _ROOT]
+    with subprocess.Popen(root, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdout.readline()
+        tree = ProcessTree(process.pid)
         reading = tree.read()
-        assert reading.processes >= 2
+        assert reading.processes == 2
         assert reading.memory_bytes["driver"] > 1 << 20
-        assert reading.memory_bytes["Ray's own"] >= 80 << 20  # whatever else this process started
-        child.kill()
-        child.wait()
+        assert 80 << 20 <= reading.memory_bytes["Ray's own"] < 160 << 20
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        process.stdout.readline()
         # What it took of the CPU is still counted, its memory is not.
         after = tree.read()
-        assert after.cpu_s["Ray's own"] >= reading.cpu_s["Ray's own"]
-        assert after.memory_bytes.get("Ray's own", 0) <= (
-            reading.memory_bytes["Ray's own"] - (70 << 20)
-        )
+        assert after.processes == 1
+        assert after.cpu_s["Ray's own"] >= reading.cpu_s["Ray's own"] > 0
+        assert "Ray's own" not in after.memory_bytes
         assert reading.at <= after.at <= time.time()
+        process.stdin.close()
+    assert tree.read().processes == 0
