@@ -17,7 +17,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -71,6 +71,18 @@ class RunRecord(BaseModel):
     fingerprint: str
     fingerprint_of: dict[str, Any]  # flat: what enters the fingerprint, by key
     versions: dict[str, str]
+
+
+class Lock(Protocol):
+    """That this process is the one writer of a run."""
+
+    def check(self) -> None:
+        """See that it still is, as far as this process knows: cheap, asks nobody.
+
+        Raises:
+            OutputError: another process may have taken the run over.
+        """
+        ...
 
 
 class RunDir:
@@ -193,16 +205,17 @@ class RunDir:
         return self.unit_files(self.done_marks())
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self) -> Iterator[Lock]:
         """Hold the run directory for one writer. The system frees it if the writer dies; in a
         store, two minutes do (see tools.lease).
 
         Raises:
             InputError: another process is writing here.
-            OutputError: this cannot be a directory, or nothing can be written to it.
+            OutputError: this cannot be a directory, or nothing can be written to it; in a store,
+                at the end, as `Lock.check`.
         """
-        with lease(self.path / "_lock") if is_remote(self.path) else _flock(self.path):
-            yield
+        with lease(self.path / "_lock") if is_remote(self.path) else _flock(self.path) as lock:
+            yield lock
 
 
 @contextmanager
@@ -213,8 +226,13 @@ def _asked(run: Place) -> Iterator[None]:
         raise InputError(f"{run}: cannot be read: {why(error)}") from None
 
 
+class _Flock:
+    def check(self) -> None:
+        """The system lets no other writer in while this one lives."""
+
+
 @contextmanager
-def _flock(directory: Path) -> Iterator[None]:
+def _flock(directory: Path) -> Iterator[Lock]:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         handle = open(directory / ".lock", "w")  # noqa: SIM115
@@ -231,7 +249,7 @@ def _flock(directory: Path) -> Iterator[None]:
                 f"{directory}: another process is writing to this run; wait for its end or "
                 "choose another --run"
             ) from None
-        yield
+        yield _Flock()
 
 
 def commit_unit(run: RunDir, unit: Unit, scored: pa.Table, mark: dict[str, Any]) -> DoneMark:

@@ -3,7 +3,8 @@
 Each writer puts a file of its own into `directory`, then looks who else is there: of two that
 begin together at least one sees the other and withdraws. That needs nothing but a store that
 lists what was written before, as S3 and Google's do. A file that its writer has not renewed for
-two minutes is of a dead one; so is that of a process of this machine that is no more.
+two minutes is of a dead one; so is that of a process of this machine that is no more. A writer
+that was thought dead finds its file gone, or beside that of who came after it, and is told.
 """
 
 import json
@@ -14,13 +15,13 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from upath import UPath
 
-from tools.base import InputError, OutputError
-from tools.places import list_files, put_bytes, read_if_there, remove, why
+from tools.base import InputError, OutputError, ToolformerError
+from tools.places import check_output, list_files, put_bytes, read_if_there, remove, why
 
 STALE_S = 120.0  # of clocks that agree better than that
 _RENEW_S = 20.0
@@ -28,19 +29,21 @@ _RENEW_S = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """Who holds a lease. Times are Unix times."""
+    """Who holds a lease, or (not `holding`) is looking whether it may. Times are Unix times."""
 
     host: str
     machine: str  # where `pid` means something: this start of this system, this container
     pid: int
+    pid_start: str  # of the process, so that it is not taken for a later one with its number
     since: float
     renewed: float
+    holding: bool
 
     def is_dead(self, now: float) -> bool:
         """Whether this writer has ended, as far as can be told from here."""
         if now - self.renewed > STALE_S:
             return True
-        return self.machine == _machine() and not Path(f"/proc/{self.pid}").exists()
+        return self.machine == _machine() and _has_ended(self.pid, self.pid_start)
 
     def __str__(self) -> str:
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.since))
@@ -48,82 +51,153 @@ class Holder:
         return f"process {self.pid} on {self.host} since {since}, last seen {ago} s ago"
 
 
+class Lease:
+    """A writer's place in `directory`."""
+
+    def __init__(self, directory: UPath) -> None:
+        self._directory, self._name = directory, f"{uuid.uuid4().hex}.json"
+        now = time.time()
+        self._mine = Holder(
+            host=socket.gethostname(), machine=_machine(), pid=os.getpid(),
+            pid_start=_state_and_start(os.getpid())[1], since=now, renewed=now, holding=False,
+        )  # fmt: skip
+        self._lost = False
+
+    def check(self) -> None:
+        """See that no other process has had reason to take over; asks nobody.
+
+        Raises:
+            OutputError: this one was not seen for two minutes, or another one did.
+        """
+        if self._lost or self._is_stale():
+            raise OutputError(
+                f"{self._directory.parent}: another process may have taken this run over, because "
+                "this one was not seen for two minutes; what is finished stays, run the same "
+                "command again"
+            )
+
+    def take(self) -> None:
+        """Hold the lease.
+
+        Raises:
+            InputError, OutputError: as `lease`.
+        """
+        self._put(self._mine)
+        try:
+            for other, holder in self._others():
+                if not holder.is_dead(time.time()):
+                    raise InputError(
+                        f"{self._directory.parent}: another process is writing to this run "
+                        f"({holder}); wait for its end or choose another --run"
+                    )
+                remove(other)
+        except OSError as error:
+            raise OutputError(f"{self._directory}: cannot be locked: {why(error)}") from None
+        self._put(replace(self._mine, holding=True, renewed=time.time()))
+
+    def renew(self) -> None:
+        """Say that this writer lives, unless it was thought dead: then `check` says so.
+
+        Raises:
+            OSError, ToolformerError: the store does not answer, or holds what is no lease.
+        """
+        if self._lost or self._is_stale() or read_if_there(self._directory / self._name) is None:
+            self._lost = True
+        else:
+            self._put(replace(self._mine, renewed=time.time()))
+            # Another writer may have taken over since the file was looked for: then it was made
+            # anew. Who only looks whether it may is about to withdraw, and who holds since earlier
+            # than this writer was thought dead itself.
+            self._lost = any(
+                other.holding and other.since > self._mine.since and not other.is_dead(time.time())
+                for _, other in self._others()
+            )
+
+    def give_back(self) -> None:
+        with suppress(OSError):
+            remove(self._directory / self._name)
+
+    def _is_stale(self) -> bool:
+        return time.time() - self._mine.renewed > STALE_S
+
+    def _put(self, mine: Holder) -> None:
+        try:
+            put_bytes(self._directory / self._name, json.dumps(asdict(mine)).encode())
+        except OSError as error:
+            raise OutputError(
+                f"{self._directory.parent}: no run can be written there: {why(error)}"
+            ) from None
+        self._mine = mine
+
+    def _others(self) -> Iterator[tuple[UPath, Holder]]:
+        """The other writers with their files."""
+        for name in list_files(self._directory):
+            content = read_if_there(self._directory / name) if name != self._name else None
+            if content is None:
+                continue  # ended meanwhile
+            try:
+                yield self._directory / name, Holder(**json.loads(content))
+            except (TypeError, ValueError):
+                raise InputError(
+                    f"{self._directory / name}: not a record of a writer; remove it if nobody "
+                    "writes here"
+                ) from None
+
+
 @contextmanager
-def lease(directory: UPath, *, renew_s: float = _RENEW_S) -> Iterator[None]:
+def lease(directory: UPath, *, renew_s: float = _RENEW_S) -> Iterator[Lease]:
     """Be the one writer for the duration of the body; the lease is renewed beside it.
 
     Raises:
+        ConfigError: as `check_output`.
         InputError: another process writes there.
-        OutputError: the store takes no file; or, after the body, another process took over,
-            because this one did not renew its lease for two minutes.
+        OutputError: the store takes no file; or, after the body, as `Lease.check`.
     """
-    name, now = f"{uuid.uuid4().hex}.json", time.time()
-    mine = Holder(
-        host=socket.gethostname(), machine=_machine(), pid=os.getpid(), since=now, renewed=now
-    )
-    _put(directory / name, mine)
-    stop, lost = threading.Event(), threading.Event()
-    renewing = threading.Thread(
-        target=_renew, args=(directory / name, mine, renew_s, stop, lost), daemon=True
-    )
+    check_output(directory)
+    held, stop = Lease(directory), threading.Event()
+    renewing = threading.Thread(target=_keep, args=(held, renew_s, stop), daemon=True)
     try:
-        _withdraw_for_others(directory, name)
+        held.take()
         renewing.start()
-        yield
+        yield held
     finally:
         stop.set()
         if renewing.ident is not None:
             renewing.join()
-        with suppress(OSError):
-            remove(directory / name)
-    if lost.is_set():
-        raise OutputError(
-            f"{directory.parent}: another process took this run over, because this one was not "
-            "seen for two minutes; what is finished stays, run the same command again"
-        )
+        held.give_back()
+    held.check()
 
 
-def _withdraw_for_others(directory: UPath, name: str) -> None:
-    try:
-        others = {n: read_if_there(directory / n) for n in list_files(directory) if n != name}
-        for other, content in others.items():
-            if content is None:
-                continue  # ended meanwhile
-            holder = Holder(**json.loads(content))
-            if not holder.is_dead(time.time()):
-                raise InputError(
-                    f"{directory.parent}: another process is writing to this run ({holder}); wait "
-                    "for its end or choose another --run"
-                )
-            remove(directory / other)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"{directory / other}: not a record of a writer; remove it if nobody writes here"
-        ) from None
-    except OSError as error:
-        raise OutputError(f"{directory}: cannot be locked: {why(error)}") from None
-
-
-def _renew(
-    path: UPath, mine: Holder, renew_s: float, stop: threading.Event, lost: threading.Event
-) -> None:
-    """Say every `renew_s` that this writer lives, until it ends or has been thought dead."""
+def _keep(held: Lease, renew_s: float, stop: threading.Event) -> None:
+    """Renew a lease until its end or its loss."""
     while not stop.wait(renew_s):
         # While the store does not answer, nobody else can be told that this writer is dead.
-        with suppress(OSError, OutputError):
-            if read_if_there(path) is None:
-                lost.set()
-                return
-            _put(path, Holder(**asdict(mine) | {"renewed": time.time()}))
+        with suppress(OSError, ToolformerError):
+            held.renew()
 
 
-def _put(path: UPath, holder: Holder) -> None:
+def _has_ended(pid: int, start: str) -> bool:
+    """Whether the process of this machine that began at `start` is no more."""
     try:
-        put_bytes(path, json.dumps(asdict(holder)).encode())
-    except OSError as error:
-        raise OutputError(
-            f"{path.parent.parent}: no run can be written there: {why(error)}"
-        ) from None
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False  # of another user
+    state, now_there = _state_and_start(pid)
+    return state in "ZX" or now_there != start
+
+
+def _state_and_start(pid: int) -> tuple[str, str]:
+    """What the system says of a process: a letter ("Z": ended, its parent has not asked how), and
+    when it began; of one that is no more that it is dead.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return "X", ""
+    fields = stat.rpartition(")")[2].split()  # the name before may hold anything
+    return fields[0], fields[19]
 
 
 def _machine() -> str:

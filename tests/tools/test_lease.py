@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tools.lease import STALE_S, lease
 from tools.places import list_files, put_bytes, read_bytes, remove
 
 HELD = "another process is writing to this run"
+TAKEN = "another process may have taken this run over"
 
 
 def record(directory: UPath) -> dict[str, Any]:
@@ -43,12 +45,19 @@ def test_a_second_writer_is_refused_and_told_who_holds_it(bucket: UPath) -> None
         pass
 
 
+def put_another(directory: UPath, **known: Any) -> UPath:
+    """A lease of another machine, seen now, but for what is `known`."""
+    now = time.time()
+    holder = {"host": "far", "machine": "another", "pid": 1, "pid_start": "5"}
+    holder |= {"since": now, "renewed": now, "holding": True} | known
+    put_bytes(directory / "theirs.json", json.dumps(holder).encode())
+    return directory / "theirs.json"
+
+
 def test_a_writer_of_another_machine_is_waited_for_two_minutes(bucket: UPath) -> None:
     directory = bucket / "elsewhere" / "_lock"
     for age, dead in ((STALE_S - 20, False), (STALE_S + 1, True)):
-        holder = {"host": "far", "machine": "another", "pid": 1, "since": 0.0}
-        holder["renewed"] = time.time() - age
-        put_bytes(directory / "theirs.json", json.dumps(holder).encode())
+        put_another(directory, since=0.0, renewed=time.time() - age)
         if dead:
             with lease(directory):
                 assert record(directory)["pid"] == os.getpid()
@@ -57,6 +66,18 @@ def test_a_writer_of_another_machine_is_waited_for_two_minutes(bucket: UPath) ->
                 pass
             assert list(list_files(directory)) == ["theirs.json"]
     assert list_files(directory) == {}
+
+
+def test_a_process_is_known_by_its_number_and_its_start(bucket: UPath) -> None:
+    directory = bucket / "numbered" / "_lock"
+    with lease(directory):
+        mine = record(directory)
+    put_another(directory, **mine)
+    with pytest.raises(InputError, match=f"process {os.getpid()} on "), lease(directory):
+        pass
+    put_another(directory, **mine | {"pid_start": str(int(mine["pid_start"]) - 1)})
+    with lease(directory):
+        assert record(directory)["pid_start"] == mine["pid_start"]
 
 
 def test_a_killed_writer_of_this_machine_is_not_waited_for(bucket: UPath) -> None:
@@ -70,9 +91,10 @@ def test_a_killed_writer_of_this_machine_is_not_waited_for(bucket: UPath) -> Non
     with pytest.raises(InputError, match=f"process {holder.pid} "), lease(directory):
         pass
     holder.kill()
-    holder.wait()
+    os.waitid(os.P_PID, holder.pid, os.WEXITED | os.WNOWAIT)  # it stays, as a zombie
     with lease(directory):
         assert record(directory)["pid"] == os.getpid()
+    holder.wait()
 
 
 def test_a_lease_is_renewed_while_it_is_held(bucket: UPath) -> None:
@@ -84,16 +106,57 @@ def test_a_lease_is_renewed_while_it_is_held(bucket: UPath) -> None:
         assert record(directory)["since"] == first["since"]
 
 
-def test_a_writer_that_was_thought_dead_is_told_at_its_end(bucket: UPath) -> None:
+def test_a_writer_whose_file_was_removed_is_told_and_puts_it_not_again(bucket: UPath) -> None:
     directory = bucket / "lost" / "_lock"
-    with (
-        pytest.raises(OutputError, match="lost: another process took this run over"),
-        lease(directory, renew_s=0.05),
-    ):
+    with pytest.raises(OutputError, match=f"lost: {TAKEN}"), lease(directory) as held:
+        held.check()
         [name] = list_files(directory)
         remove(directory / name)
-        time.sleep(0.5)
+        held.renew()
+        with pytest.raises(OutputError, match=TAKEN):
+            held.check()
+        held.renew()
+        assert list_files(directory) == {}
     assert list_files(directory) == {}
+
+
+@pytest.mark.parametrize(
+    ("case", "known", "lost"),
+    [
+        # Another writer found this one dead, which made its file anew at the same moment.
+        ("later", {}, True),
+        # It, too, finds a file made anew, that of the writer it took over from: it goes on.
+        ("earlier", {"since": 5.0}, False),
+        ("looking", {"holding": False}, False),
+        ("dead", {"renewed": 5.0}, False),
+    ],
+)
+def test_a_renewal_looks_who_else_is_there(
+    bucket: UPath, case: str, known: dict[str, Any], lost: bool
+) -> None:
+    directory = bucket / case / "_lock"
+    told = pytest.raises(OutputError, match=TAKEN) if lost else nullcontext()
+    with told, lease(directory) as held:
+        theirs = put_another(directory, **known)
+        held.renew()
+        with pytest.raises(OutputError, match=TAKEN) if lost else nullcontext():
+            held.check()
+        remove(theirs)
+
+
+def test_a_writer_that_was_not_seen_for_two_minutes_does_not_come_back(
+    bucket: UPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = bucket / "late" / "_lock"
+    with pytest.raises(OutputError, match=TAKEN), lease(directory) as held:
+        before, now = record(directory), time.time()
+        monkeypatch.setattr(time, "time", lambda: now + STALE_S - 1)
+        held.check()
+        monkeypatch.setattr(time, "time", lambda: now + STALE_S + 1)
+        with pytest.raises(OutputError, match=TAKEN):
+            held.check()
+        held.renew()
+        assert record(directory) == before
 
 
 def test_a_file_that_is_no_lease_is_named(bucket: UPath) -> None:
