@@ -1,11 +1,12 @@
 """The directory of one measured run, which each soak begins anew."""
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from pipeline.rundir import RunDir
 from pipeline.soak.configuration import run_below
-from tools.base import OutputError
+from tools.base import InputError, OutputError
 from tools.places import why
 
 MARK = "made-by-soak"
@@ -32,11 +33,20 @@ def emptied(directory: Path) -> Path:
         # It comes first and stays: whenever a soak is killed, the next one knows what is its own.
         mark.touch()
         with RunDir(run_below(directory)).lock():
-            for path in directory.iterdir():
-                if path.is_dir() and not path.is_symlink():
-                    shutil.rmtree(path)
-                elif path != mark:
-                    path.unlink()
+            _remove(path for path in directory.iterdir() if path != mark)
+    except InputError:
+        raise InputError(
+            f"{directory}: a run that an earlier soak started is still written there; wait for "
+            "its end or choose another --out"
+        ) from None
     except OSError as error:
         raise OutputError(f"{directory}: cannot be emptied: {why(error)}") from None
     return directory
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()

@@ -41,7 +41,7 @@ def test_a_run_that_is_still_written_is_not_pulled_away(tmp_path: Path) -> None:
     run = RunDir(place / "run")
     with run.lock():
         (run.path / "run.json").write_text("")
-        with pytest.raises(InputError, match="another process is writing to this run"):
+        with pytest.raises(InputError, match="endurance: a run that an earlier soak started"):
             emptied(place)
         assert (run.path / "run.json").exists()
     assert names(emptied(place)) == [MARK]
