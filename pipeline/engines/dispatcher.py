@@ -73,7 +73,7 @@ class _Pool:
             revival = asyncio.get_running_loop().create_task(self._revive(number, watched))
             self._revivals.add(revival)
             revival.add_done_callback(self._revivals.discard)
-        return str(watched.actor._actor_id.hex())
+        return _id_of(watched.actor)
 
     async def died(self, number: int, life: str) -> bool:
         """Whether the process `life` is no more; waits until the replica answers again."""
@@ -201,6 +201,15 @@ class Dispatcher:
         for pool in self._pools.values():
             pool.places.free(holder, but=life)
 
+    async def stages_ended(self) -> None:
+        """Between two waves: only replicas may still hold places.
+
+        A stage that dies at the end of its wave has no successor of its id that frees its own.
+        """
+        replicas = {_id_of(replica) for members in self._members for replica in members.replicas}
+        for pool in self._pools.values():
+            pool.places.free_all_but(replicas)
+
     async def expect(self, pool: str, info: EngineInfo | None) -> None:
         """A replica that is started again must load exactly this; None: whatever it says."""
         self._pools[pool].expected = info
@@ -219,6 +228,10 @@ class Dispatcher:
     async def end(self, works: Sequence[Work]) -> None:
         """See Attempts."""
         self._attempts.end(works)
+
+
+def _id_of(actor: Any) -> str:
+    return str(actor._actor_id.hex())
 
 
 _AT_ONCE = 100_000  # calls: all units of a run may wait for a place

@@ -5,7 +5,7 @@ Pure asyncio: what asks the replicas whether they are back is dispatcher.py.
 
 import asyncio
 from bisect import insort
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -99,6 +99,10 @@ class Places:
     def free(self, holder: str, *, but: str | None = None) -> None:
         """Give back all that `holder` holds or waits for, but in its life `but`."""
         self._drop(lambda key: key.holder == holder and key.life != but)
+
+    def free_all_but(self, holders: Collection[str]) -> None:
+        """Give back all that others than `holders` hold or wait for."""
+        self._drop(lambda key: key.holder not in holders)
 
     def take_out(self, number: int) -> None:
         """Give nobody a place on this replica until `bring_back`."""

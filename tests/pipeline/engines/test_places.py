@@ -156,6 +156,29 @@ def test_a_holder_that_is_started_again_gives_back_what_it_held() -> None:
     run(test())
 
 
+def test_stages_that_ended_hold_nothing_and_wait_for_nothing() -> None:
+    async def test() -> None:
+        places = Places(replicas=2, at_once=1)
+        assert await places.acquire(key(1), SAMPLE) == 0
+        assert await places.acquire(key(1, holder="replica"), SAMPLE) == 1
+        alone = asyncio.create_task(places.acquire(key(2), SAMPLE, alone=True))
+        later = asyncio.create_task(places.acquire(key(2, holder="replica"), SAMPLE))
+        await settle()
+        assert places.num_waiting == 2  # and replica 0 is kept for the first of them
+        places.free_all_but({"replica"})
+        with pytest.raises(asyncio.CancelledError):
+            await alone
+        assert await later == 0
+        places.free_all_but({"replica"})
+        third = asyncio.create_task(places.acquire(key(3, holder="new"), SAMPLE))
+        await settle()
+        assert not third.done()  # a replica keeps what it holds
+        places.release(key(1, holder="replica"))
+        assert await third == 1
+
+    run(test())
+
+
 def test_a_request_that_is_repeated_takes_one_place() -> None:
     async def test() -> None:
         places = Places(replicas=1, at_once=1)
