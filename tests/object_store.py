@@ -16,16 +16,24 @@ class Server:
     """moto's server on a port of its own, with a log of what it was asked."""
 
     def __init__(self, directory: Path) -> None:
-        self.port = free_port()
         self._log = directory / "requests"
+        # Another process may take a free port before the server does.
+        if not (self._starts() or self._starts()):
+            raise AssertionError(self._log.read_text())
+
+    def _starts(self) -> bool:
+        """Whether the server is there, and not another one at the port that was free."""
+        self.port = free_port()
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)],
                 stdout=subprocess.DEVNULL, stderr=log,
             )  # fmt: skip
-        while not listens(self.port):
-            assert self._process.poll() is None, self._log.read_text()
+        while self._process.poll() is None:
+            if listens(self.port) and b"Running on" in self._log.read_bytes():
+                return True
             time.sleep(0.05)
+        return False
 
     def environment(self, port: int | None = None) -> dict[str, str]:
         """What lets a process find this server, by another port where that leads to it."""
