@@ -1,7 +1,7 @@
 """How often work was begun and never ended: what a process dies of is told by others.
 
-Kept outside the processes that do the work. Whoever begins says so and hears how often the same
-was begun before without an end; a process that dies says nothing more.
+Kept outside the processes that do the work. Whoever begins says so and hears how many others
+began the same before and did not end it; a process that dies says nothing more.
 """
 
 from collections import OrderedDict
@@ -17,15 +17,18 @@ class Attempts:
     """Counts the beginnings of work that has no end yet, by its name."""
 
     def __init__(self) -> None:
-        self._begun: OrderedDict[Work, int] = OrderedDict()
+        self._begun: OrderedDict[Work, set[str]] = OrderedDict()
 
-    def begin(self, works: Iterable[Work]) -> list[int]:
-        """How often each was begun before, and not ended."""
+    def begin(self, works: Iterable[Work], life: str) -> list[int]:
+        """How many processes but `life` began each, and did not end it.
+
+        Said twice by one process it counts once: Ray repeats calls whose answer got lost.
+        """
         before = []
         for work in works:
-            times = self._begun.pop(work, 0)
-            self._begun[work] = times + 1
-            before.append(times)
+            lives = self._begun[work] = self._begun.pop(work, set())
+            before.append(len(lives - {life}))
+            lives.add(life)
         while len(self._begun) > _KEPT:
             self._begun.popitem(last=False)
         return before

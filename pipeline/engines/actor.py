@@ -5,7 +5,6 @@ import json
 import logging
 import os
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from pipeline.engines.asking import PoolClient
 from pipeline.engines.gate import Gate, Turn
 from pipeline.engines.gone import EngineDied
 from pipeline.engines.in_flight import Request, request_tokens, unit_tokens
+from pipeline.engines.lives import LIFE
 from pipeline.engines.load import load_engine
 from pipeline.engines.metrics import ReplicaMetrics
 from pipeline.engines.protocol import (
@@ -85,7 +85,6 @@ class LMHost:
         self._model = model
         self._pool = pool
         self._elsewhere = elsewhere or {}
-        self._life = uuid.uuid4().hex
         self._in_service = False
         self._loaded = Once(self._load)
 
@@ -102,7 +101,7 @@ class LMHost:
 
     async def ready(self) -> str | None:
         """What names this process among those that Ray starts for it; None until it has loaded."""
-        return self._life if self._in_service else None
+        return LIFE if self._in_service else None
 
     async def sample_unit(self, unit: pa.Table, method: Method, alone: bool = False) -> pa.Table:
         """P and S: the unit with its positions and calls.

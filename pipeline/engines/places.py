@@ -46,15 +46,21 @@ class Places:
     """The places of one pool: `at_once` of each replica that is up.
 
     A place is held until it is released, and what holds one is at work there: nothing waits in a
-    replica. `empty` is called with True when no replica is up, with False when one is again.
+    replica. `empty` is called with True when no replica is up, with False when one is again;
+    `changed` when somebody waits or does so no longer.
     """
 
     def __init__(
-        self, *, replicas: int, at_once: int, empty: Callable[[bool], None] = lambda _: None
+        self,
+        *,
+        replicas: int,
+        at_once: int,
+        empty: Callable[[bool], None] = lambda _: None,
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._replicas = [_Replica(number=number) for number in range(replicas)]
         self._at_once = at_once
-        self._empty = empty
+        self._empty, self._changed = empty, changed
         self._waiting: list[_Request] = []
         self._arrivals = 0
         self._refusal: Exception | None = None
@@ -77,6 +83,7 @@ class Places:
 
         Raises:
             Exception: what `refuse` was told.
+            CancelledError: it was given back meanwhile.
         """
         for replica in self._replicas:
             if key in replica.held:
@@ -127,6 +134,7 @@ class Places:
         for request in waiting:
             if not request.granted.done():
                 request.granted.set_exception(error)
+        self._changed()
 
     def _drop(self, meant: Callable[[Key], bool]) -> None:
         for request in [request for request in self._waiting if meant(request.key)]:
@@ -144,11 +152,12 @@ class Places:
             replica = self._place_for(request)
             if replica is None:
                 if not request.alone:
-                    return  # nor is there one for any other behind it
+                    break  # nor is there one for any other behind it
                 continue
             self._waiting.remove(request)
             replica.held.add(request.key)
             request.granted.set_result(replica.number)
+        self._changed()
 
     def _place_for(self, request: _Request) -> _Replica | None:
         free = [

@@ -4,12 +4,12 @@ Outside the process is kept which calls it had begun when it died. Those are sus
 asked alone, with nothing else at work beside it, and one that a second process dies of is failed.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from pipeline.attempts import Work
+from pipeline.engines.lives import LIFE
+from pipeline.stages.turns import Turns
 from tools.actors import Served
 from tools.base import ToolRequest, ToolResult
 
@@ -23,10 +23,10 @@ class CarefulCalls:
     Costs a batch one answer of the dispatcher, about a millisecond.
     """
 
-    def __init__(self, dispatcher: Any) -> None:
-        """`dispatcher` keeps what was begun; see Attempts."""
-        self._dispatcher = dispatcher
-        self._turns = _Turns()
+    def __init__(self, dispatcher: Any, *, life: str = LIFE) -> None:
+        """`dispatcher` keeps what was begun in which life of the stage; see Attempts."""
+        self._dispatcher, self._life = dispatcher, life
+        self._turns = Turns()
 
     async def answer(self, tool: str, batch: Sequence[ToolRequest], run: Run) -> Served:
         """What `run` answers to the batch, each suspect alone; failed is what it would die of."""
@@ -58,7 +58,7 @@ class CarefulCalls:
         return served
 
     async def _begin(self, works: Sequence[Work]) -> list[int]:
-        before: list[int] = await self._dispatcher.begin.remote(works)
+        before: list[int] = await self._dispatcher.begin.remote(works, self._life)
         return before
 
     def _end(self, works: Sequence[Work]) -> None:
@@ -67,41 +67,3 @@ class CarefulCalls:
 
 def _work(how: str, tool: str, request: ToolRequest) -> Work:
     return ("execute", how, tool, request.input, str(request.date))
-
-
-class _Turns:
-    """Many beside each other, or one alone, which goes first when it waits."""
-
-    def __init__(self) -> None:
-        self._changed = asyncio.Condition()
-        self._beside = self._waiting_alone = 0
-        self._alone = False
-
-    @asynccontextmanager
-    async def beside_others(self) -> AsyncIterator[None]:
-        async with self._changed:
-            await self._changed.wait_for(lambda: not self._alone and not self._waiting_alone)
-            self._beside += 1
-        try:
-            yield
-        finally:
-            async with self._changed:
-                self._beside -= 1
-                self._changed.notify_all()
-
-    @asynccontextmanager
-    async def alone(self) -> AsyncIterator[None]:
-        async with self._changed:
-            self._waiting_alone += 1
-            try:
-                await self._changed.wait_for(lambda: not self._alone and not self._beside)
-            finally:
-                self._waiting_alone -= 1
-                self._changed.notify_all()
-            self._alone = True
-        try:
-            yield
-        finally:
-            async with self._changed:
-                self._alone = False
-                self._changed.notify_all()

@@ -13,6 +13,7 @@ import ray
 
 from pipeline.attempts import Work
 from pipeline.documents.language import english_or_not
+from pipeline.engines.lives import LIFE
 from pipeline.engines.metrics import count_isolated
 from pipeline.failures import KILLS_PROCESS
 from pipeline.method import Method
@@ -87,7 +88,7 @@ class ReadStage:
 
     def _died_of(self, work: Work) -> bool:
         """Whether as many processes began this before as may, and did not end it."""
-        (deaths,) = ray.get(self._dispatcher.begin.remote([work]))
+        (deaths,) = ray.get(self._dispatcher.begin.remote([work], LIFE))
         return bool(deaths >= _DEATHS)
 
     def _ended(self, work: Work) -> None:

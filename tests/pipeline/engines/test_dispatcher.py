@@ -16,6 +16,7 @@ from pipeline.engines.asking import PoolClient
 from pipeline.engines.dispatcher import PoolMembers, dispatcher_name, start_dispatcher
 from pipeline.engines.gate import Turn
 from pipeline.engines.gone import ReplicaLost
+from pipeline.engines.protocol import EngineInfo
 from tools.base import ConfigError, ToolformerError
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("local_ray")]
@@ -50,16 +51,22 @@ class Pool:
     def __init__(self, directory: Path, replicas: int, patience_s: float = 60.0) -> None:
         actor: Any = ray.remote(num_cpus=0, max_restarts=-1)(Replica)
         self.replicas = [actor.remote(number, directory) for number in range(replicas)]
-        members = PoolMembers(name="all", replicas=self.replicas, at_once=1)
+        self.watch(at_once=1, patience_s=patience_s)
+
+    def watch(self, *, at_once: int, patience_s: float = 60.0) -> None:
+        """With a new dispatcher."""
+        members = PoolMembers(name="all", replicas=self.replicas, at_once=at_once)
         self.dispatcher = start_dispatcher(dispatcher_name(), [members], patience_s=patience_s)
         self.client = PoolClient("all", self.replicas, self.dispatcher)
 
     def ask(self, what: str, alone: bool = False) -> "asyncio.Task[int]":
         return asyncio.create_task(self.client.ask(Turn.SAMPLE_UNIT, "work", what, alone=alone))
 
-    async def up(self) -> int:
-        up, _ = (await self.dispatcher.replicas_up.remote())["all"]
-        return int(up)
+    async def all_up(self) -> None:
+        deadline = time.monotonic() + 60
+        while await self.dispatcher.replicas_up.remote() != {"all": (len(self.replicas),) * 2}:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.02)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +100,7 @@ def held(files: Path, what: str) -> Iterator[None]:
     """Whoever works on `what` does not end while the body runs."""
     (files / f"hold-{what}").touch()
     yield
-    (files / f"hold-{what}").unlink()
+    (files / f"hold-{what}").unlink(missing_ok=True)
 
 
 def test_a_slow_unit_delays_no_other_and_a_killed_replica_none_at_all(
@@ -111,7 +118,7 @@ def test_a_slow_unit_delays_no_other_and_a_killed_replica_none_at_all(
                 await slow
         assert (lost.value.pool, lost.value.number) == ("all", 1 - elsewhere)
         assert await double.client.died(lost.value)
-        assert await double.up() == 2
+        await double.all_up()
         assert await double.ask("slow") in (0, 1)
 
     asyncio.run(test())
@@ -128,13 +135,20 @@ def test_a_replica_that_died_while_idle_is_laid_to_nobody(single: Pool) -> None:
 
 def test_who_asks_alone_is_at_work_alone(single: Pool, files: Path) -> None:
     async def test() -> None:
-        with held(files, "alone"):
+        single.watch(at_once=2)
+        with held(files, "alone"), held(files, "beside"):
+            beside = single.ask("beside")
             alone = single.ask("alone", alone=True)
+            await until((files / "began-beside").exists)
+            await asyncio.sleep(0.2)
+            assert not (files / "began-alone").exists()
+            (files / "hold-beside").unlink()
             await until((files / "began-alone").exists)
             other = single.ask("other")
             await asyncio.sleep(0.2)
             assert not (files / "began-other").exists()
-        assert set(await asyncio.gather(alone, other)) == {0}
+        assert await asyncio.gather(beside, alone, other) == [0, 0, 0]
+        single.watch(at_once=1)
 
     asyncio.run(test())
 
@@ -149,6 +163,40 @@ def test_a_dispatcher_that_is_started_again_goes_on(single: Pool, files: Path) -
             assert await waiting == 0  # it does not know that the place is taken
         assert await long == 0
         assert await single.ask("later") == 0
+
+    asyncio.run(test())
+
+
+def test_a_dispatcher_that_is_started_again_knows_what_replicas_must_run(
+    single: Pool, files: Path
+) -> None:
+    async def test() -> None:
+        planned = EngineInfo("scripted", "1", "cpu", "float32", 64, 260, "weights")
+        await single.dispatcher.expect.remote("all", planned)
+        ray.kill(single.dispatcher, no_restart=False)
+        ray.kill(single.replicas[0], no_restart=False)
+        with pytest.raises(RayTaskError) as error:
+            await single.ask("what differs")
+        line = "pool all: a replica that was started again runs as planned, the run was planned for"
+        assert str(error.value.cause).startswith(f"{line} {planned}")
+        await single.dispatcher.expect.remote("all", None)
+        await single.all_up()
+
+    asyncio.run(test())
+
+
+def test_a_place_that_is_taken_back_from_the_living_is_asked_for_again(
+    single: Pool, files: Path
+) -> None:
+    async def test() -> None:
+        with held(files, "first"):
+            first = single.ask("first")
+            await until((files / "began-first").exists)
+            waiting = single.ask("second")
+            await asyncio.sleep(0.2)
+            await single.dispatcher.began.remote("driver", "another life")
+            assert await waiting == 0
+        assert await first == 0
 
     asyncio.run(test())
 

@@ -18,10 +18,10 @@ class Method:
     def __init__(self, life: "Process", method: Any) -> None:
         self._life, self._method = life, method
 
-    def remote(self, works: Sequence[Work]) -> "asyncio.Future[Any]":
+    def remote(self, works: Sequence[Work], *life: str) -> "asyncio.Future[Any]":
         answer = asyncio.get_running_loop().create_future()
         if not self._life.dead:
-            answer.set_result(self._method(works))
+            answer.set_result(self._method(works, *life))
         return answer
 
 
@@ -40,7 +40,9 @@ class Process:
     """One life of the stage; its tools end it when they are asked something lethal."""
 
     def __init__(self, attempts: Attempts, lethal: Sequence[str]) -> None:
-        self._careful, self._lethal = CarefulCalls(Dispatcher(self, attempts)), lethal
+        dispatcher = Dispatcher(self, attempts)
+        self._careful = CarefulCalls(dispatcher, life=str(id(self)))
+        self._lethal = lethal
         self.dead = False
         self.batches: list[list[str]] = []
         self.at_work: set[str] = set()
