@@ -11,6 +11,7 @@ import pyarrow as pa
 from pipeline.execution import distinct_requests, record_results
 from pipeline.schemas import IN_FLIGHT, conform
 from pipeline.stages.careful import CarefulCalls
+from pipeline.stages.deaths import BoundedDeaths
 from pipeline.stages.failure import carried
 from pipeline.stages.language_model import check_same_rows
 from pipeline.stages.tool_access import ToolAccess, ToolClient
@@ -30,9 +31,10 @@ class ExecuteStage:
         max_result_tokens: int,
         dispatcher: Any,
     ) -> None:
-        """`dispatcher` keeps which calls were begun in this process; see CarefulCalls."""
+        """`dispatcher` keeps what was begun in this process; see CarefulCalls."""
         careful = CarefulCalls(dispatcher)
         self._clients = {access.name: ToolClient(access, careful) for access in tools}
+        self._deaths = BoundedDeaths("execute", dispatcher)
         self._codec = TokenCodec.load(model_path, revision=revision)
         self._max_result_tokens = max_result_tokens
 
@@ -52,9 +54,11 @@ class ExecuteStage:
             name: dict(zip(wanted[name], got, strict=True))
             for name, got in zip(wanted, answers, strict=True)
         }
-        executed = record_results(
-            unit, results, self._codec, max_result_tokens=self._max_result_tokens
-        )
+        # Not around the tools as well: what dies of a call is found by it, see CarefulCalls.
+        async with self._deaths.at_work(*_name_of(unit)):
+            executed = record_results(
+                unit, results, self._codec, max_result_tokens=self._max_result_tokens
+            )
         traced = add_trace(
             executed,
             "execute",
@@ -62,3 +66,10 @@ class ExecuteStage:
             tools={name: asdict(usage) for name, usage in usages.items()},
         )
         return check_same_rows(unit, traced, stage="execute")
+
+
+def _name_of(unit: pa.Table) -> tuple[str, str]:
+    """The id of a unit, and what a user finds it by."""
+    unit_id, documents = unit.column("unit_id")[0].as_py(), unit.column("doc_id")
+    last = unit.num_rows - 1
+    return unit_id, f"unit {unit_id} (documents {documents[0]} to {documents[last]})"

@@ -1,0 +1,77 @@
+"""Units that end the process of a stage: the run ends in a line about the right one."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from pipeline.attempts import Attempts, Work
+from pipeline.stages.deaths import BoundedDeaths
+from tools.base import ToolformerError
+
+
+class Method:
+    """A method of the dispatcher, without its actor; nothing is heard of a process that is dead."""
+
+    def __init__(self, life: "Process", method: Any) -> None:
+        self._life, self._method = life, method
+
+    def remote(self, works: Sequence[Work], *life: str) -> "asyncio.Future[Any]":
+        answer = asyncio.get_running_loop().create_future()
+        if not self._life.dead:
+            answer.set_result(self._method(works, *life))
+        return answer
+
+
+class Died(BaseException):
+    """The end of the process: nothing of it runs on."""
+
+
+class Process:
+    """One life of the stage, that some units end."""
+
+    def __init__(self, attempts: Attempts, number: int, lethal: str) -> None:
+        self.begin, self.end = Method(self, attempts.begin), Method(self, attempts.end)
+        self._deaths = BoundedDeaths("execute", self, life=str(number))
+        self._lethal, self.dead = lethal, False
+        self.at_work: list[str] = []
+
+    async def annotate(self, unit: str) -> str:
+        async with self._deaths.at_work(unit, f"unit {unit} (rows 1 to 2)"):
+            self.at_work.append(unit)
+            await asyncio.sleep(0.001)
+            if unit == self._lethal:
+                self.dead = True
+                raise Died
+        return unit
+
+
+async def repeated(lethal: str, units: str) -> tuple[list[Process], list[Any]]:
+    """What becomes of the units, all in one process, which is started again when it dies."""
+    attempts, processes = Attempts(), list[Process]()
+    while True:
+        processes.append(Process(attempts, len(processes), lethal))
+        tasks = [asyncio.create_task(processes[-1].annotate(unit)) for unit in units]
+        done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        if not any(isinstance(task.exception(), Died) for task in done):
+            return processes, await asyncio.gather(*tasks, return_exceptions=True)
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def test_nothing_is_alone_while_nothing_dies() -> None:
+    (process,), answers = asyncio.run(repeated("", "abc"))
+    assert answers == ["a", "b", "c"] and process.at_work == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("units", ["x", "axb", "abx"])
+def test_the_unit_that_kills_four_processes_is_named_and_no_other(units: str) -> None:
+    processes, answers = asyncio.run(repeated("x", units))
+    assert sum(process.dead for process in processes) == 4
+    failed = dict(zip(units, answers, strict=True)).pop("x")
+    assert isinstance(failed, ToolformerError)
+    line = "execute: 4 processes died at work on unit x (rows 1 to 2): is it larger than the memory"
+    assert str(failed).startswith(line)
+    assert [a for a in answers if a is not failed] == [u for u in units if u != "x"]
