@@ -7,7 +7,8 @@ the unit and on these documents alone, not on what else died. If that kills two 
 it is dropped as KILLS_TOGETHER.
 
 A unit of D documents ends at most 4 processes in a stage, and two more for each document that
-is dropped; a document is asked _TRIES times at most where a network breaks again and again.
+is dropped. Where a network breaks again and again and nothing dies, a document is asked _TRIES
+times at most and dropped as UNREACHABLE.
 """
 
 import logging
@@ -19,7 +20,7 @@ import pyarrow as pa
 
 from pipeline.engines.gone import ReplicaLost
 from pipeline.engines.metrics import count_asked_again, count_isolated
-from pipeline.failures import KILLS_PROCESS, KILLS_TOGETHER
+from pipeline.failures import KILLS_PROCESS, KILLS_TOGETHER, UNREACHABLE
 from pipeline.schemas import IN_FLIGHT
 from pipeline.trace import add_trace
 
@@ -58,21 +59,24 @@ class Isolation:
     async def _isolated(self, unit: pa.Table) -> pa.Table:
         rows: list[Row] = unit.to_pylist()
         failed: dict[int, str] = {}
+        apart: set[int] = set()
         for document in _documents(rows):
             if any(self._has_work(rows[index]) for index in document):
-                alone = unit.slice(document[0], len(document))
-                if await self._survives(alone) is None:
-                    failed |= dict.fromkeys(document, KILLS_PROCESS)
-        others = [index for index in range(len(rows)) if index not in failed]
+                answer = await self._survives(unit.slice(document[0], len(document)))
+                if isinstance(answer, str):
+                    apart.update(document)
+                    failed |= {index: answer for index in document if self._fails(rows[index])}
+        others = [index for index in range(len(rows)) if index not in apart]
         answer = await self._survives(unit.take(others)) if others else unit
-        if answer is None:
-            failed |= {index: KILLS_TOGETHER for index in others if self._has_work(rows[index])}
+        if isinstance(answer, str):
+            why = KILLS_TOGETHER if answer == KILLS_PROCESS else answer
+            failed |= {index: why for index in others if self._has_work(rows[index])}
             answer = unit.take(others)
         count_isolated(self._stage, len(failed))
         return _put_together(rows, others, answer, failed)
 
-    async def _survives(self, part: pa.Table) -> pa.Table | None:
-        """The answer to `part`, alone on a replica; None where two processes died of it."""
+    async def _survives(self, part: pa.Table) -> pa.Table | str:
+        """The answer to `part`, alone on a replica; or why there is none."""
         deaths = 0
         for _ in range(_TRIES):
             try:
@@ -81,8 +85,12 @@ class Isolation:
                 self._tell(part, lost)
                 deaths += await self._died(lost)
             if deaths == _DEATHS:
-                break
-        return None
+                return KILLS_PROCESS
+        return UNREACHABLE
+
+    def _fails(self, row: Row) -> bool:
+        """Whether a row of a document that fails fails with it; others were dropped before."""
+        return row["dropped"] is None or self._has_work(row)
 
     def _has_work(self, row: Row) -> bool:
         """Whether the model is asked anything about a row."""

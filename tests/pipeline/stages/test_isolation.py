@@ -134,5 +134,34 @@ def test_a_replica_out_of_reach_is_laid_to_no_document(lost: int) -> None:
 
 def test_a_network_that_never_mends_does_not_hold_a_unit_for_ever() -> None:
     replica = Replica(unreachable=1000)
-    assert replica.annotated(unit_of(row("a"))) == {"a": KILLS}
+    assert replica.annotated(unit_of(row("a"))) == {"a": ("unreachable", None)}
     assert len(replica.asked) == 2 + 10
+
+
+def test_a_unit_that_only_its_whole_cannot_reach_is_no_killer() -> None:
+    # Twice as a whole, and each document alone; after that the network breaks for good.
+    replica = Replica(unreachable=2)
+    unit = unit_of(row("a"), row("b", dropped="not_offered"))
+
+    async def died(lost: ReplicaLost) -> bool:
+        return False
+
+    async def ask(part: pa.Table, alone: bool) -> pa.Table:
+        if part.num_rows == 2 and alone:
+            raise ReplicaLost("pool", 0, "reachable again")
+        return await replica.ask(part, alone)
+
+    table = asyncio.run(Isolation("sample", ask, died).annotated(unit))
+    assert table.column("dropped").to_pylist() == ["unreachable", "not_offered"]
+
+
+def test_a_part_that_was_dropped_before_keeps_its_reason() -> None:
+    parts = [row("b#1", part=1), row("b#2", part=2, dropped="no_offer"), row("b#3", part=3)]
+    replica = Replica("b#1")
+    found = replica.annotated(unit_of(row("a"), *parts))
+    assert found == {
+        "a": (None, "with 0"),
+        "b#1": KILLS,
+        "b#2": ("no_offer", None),
+        "b#3": KILLS,
+    }
