@@ -231,8 +231,14 @@ class _Loading:
         return infos
 
     def remark(self) -> str | None:
-        remark: str | None = ray.get(self._loaded[0].remark.remote())
-        return remark
+        """What a replica says of itself; None where none of those that have loaded answers."""
+        for replica in self._loaded:
+            try:
+                remark: str | None = ray.get(replica.remark.remote())
+            except GONE:
+                continue  # it died while others loaded
+            return remark
+        return None
 
 
 def load_weights(pools: Pools, path: str, revision: str | None = None) -> dict[Kind, EngineInfo]:
