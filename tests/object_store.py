@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -69,6 +69,7 @@ class Breaking:
         self.reached = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
+        self._open = [self._listener]
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
@@ -78,28 +79,29 @@ class Breaking:
             except OSError:
                 return  # closed
             server = socket.create_connection(("127.0.0.1", self._server))
+            self._open += [client, server]
             threading.Thread(target=self._forth, args=(client, server), daemon=True).start()
             threading.Thread(target=self._back, args=(client, server), daemon=True).start()
 
     def _forth(self, client: socket.socket, server: socket.socket) -> None:
         passed = 0
-        while passed < self._after and (data := client.recv(4096)):
-            server.sendall(data)
-            passed += len(data)
+        with suppress(OSError):  # one side is gone
+            while passed < self._after and (data := client.recv(4096)):
+                server.sendall(data)
+                passed += len(data)
         if passed >= self._after:
             self.reached.set()
         else:
             server.close()
 
     def _back(self, client: socket.socket, server: socket.socket) -> None:
-        try:
+        with suppress(OSError):  # one side is gone
             while data := server.recv(4096):
                 client.sendall(data)
-        except OSError:
-            return  # one side is gone
 
     def close(self) -> None:
-        self._listener.close()
+        for each in self._open:
+            each.close()
 
 
 def free_port() -> int:

@@ -4,21 +4,22 @@ On a disk by a temporary name, fsync and rename; in an object store by one reque
 nothing before all of it has arrived.
 """
 
+import errno
 import os
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tools.base import OutputError
-from tools.places import Place, is_remote, put_bytes, put_file, why
+from tools.places import Place, is_remote, put_bytes, why
 
 _SUFFIX = ".tmp"
 
 
-def write_atomically(path: Place, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a temporary file of this machine, then have it where `path` says.
+def write_bytes_atomically(path: Place, data: bytes) -> None:
+    """`path` holding `data`, all of it or none.
 
     The temporary name is of this write alone: a writer thought dead that still writes harms
     nobody. What killed writers leave beside a `path` on a disk, `remove_leftovers` removes.
@@ -28,25 +29,9 @@ def write_atomically(path: Place, write: Callable[[Path], None]) -> None:
     """
     with _refusals(path):
         if is_remote(path):
-            with tempfile.TemporaryDirectory(prefix="toolformer-") as directory:
-                temporary = Path(directory) / path.name
-                write(temporary)
-                put_file(temporary, path)
-        else:
-            _replace(path, write)
-
-
-def write_bytes_atomically(path: Place, data: bytes) -> None:
-    """`path` holding `data`, all of it or none.
-
-    Raises:
-        OutputError: the file cannot be written; what stood at `path` before still stands.
-    """
-    with _refusals(path):
-        if is_remote(path):
             put_bytes(path, data)
         else:
-            _replace(path, lambda temporary: _write_bytes(temporary, data))
+            _replace(path, data)
 
 
 def write_text_atomically(path: Place, text: str) -> None:
@@ -62,6 +47,19 @@ def remove_leftovers(directory: Place) -> None:
         leftover.unlink(missing_ok=True)
 
 
+def how_to_mend(path: Place, error: OSError) -> str:
+    """What a user can do about an `error` in writing `path`.
+
+    What goes to a store is made on this machine first: then it may be here that there is no room.
+    """
+    if not is_remote(path):
+        return "make room"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        directory = tempfile.gettempdir()
+        return f"make room in {directory} of this machine, or name another directory by TMPDIR,"
+    return "see that the store takes it"
+
+
 def sync(path: Path) -> None:
     """Have the file or directory `path` on the disk before this returns."""
     descriptor = os.open(path, os.O_RDONLY)
@@ -71,11 +69,11 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _replace(path: Path, write: Callable[[Path], None]) -> None:
+def _replace(path: Path, data: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_SUFFIX}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write(temporary)
+        temporary.write_bytes(data)
         sync(temporary)
         os.replace(temporary, path)
         sync(path.parent)
@@ -85,17 +83,12 @@ def _replace(path: Path, write: Callable[[Path], None]) -> None:
         raise
 
 
-def _write_bytes(path: Path, data: bytes) -> None:
-    path.write_bytes(data)
-
-
 @contextmanager
 def _refusals(path: Place) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        mend = "see that the store takes it" if is_remote(path) else "make room"
         raise OutputError(
-            f"{path}: cannot write: {why(error)}; nothing finished is lost, {mend} and run the "
-            "same command again"
+            f"{path}: cannot write: {why(error)}; nothing finished is lost, "
+            f"{how_to_mend(path, error)} and run the same command again"
         ) from None

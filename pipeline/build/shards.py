@@ -1,9 +1,13 @@
-"""Dataset directories that appear whole or not at all."""
+"""Dataset directories that grow aside, and a mark that stands while they are whole.
+
+On a disk new directories take the place of old ones by renaming. A store cannot rename: there
+shards are put one by one, and without the mark the directories may be a mixture of two builds.
+"""
 
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +16,7 @@ import pyarrow.parquet as pq
 from upath import UPath
 
 from pipeline.schemas import DATASET
-from tools.atomic import sync
+from tools.atomic import how_to_mend, sync
 from tools.base import OutputError
 from tools.places import Place, is_remote, list_files, put_file, remove, why
 
@@ -50,6 +54,14 @@ class ShardWriter:
         self._shard.close()
         sync(self._path)
 
+    def abandon(self) -> None:
+        """Let go of a shard that is not used, and may have failed: then pyarrow closed its file
+        and would raise from __del__.
+        """
+        with suppress(OSError, ValueError, pa.ArrowException):
+            self._shard.close()
+        self._shard.is_open = False
+
     def _flush(self) -> None:
         if self._waiting:
             self._shard.write_table(pa.Table.from_pylist(self._waiting, schema=DATASET))
@@ -65,11 +77,12 @@ class ShardWriter:
 def replacing(
     out: Place, names: Sequence[str], *, mark: str, shard_rows: int
 ) -> Iterator[list[ShardWriter]]:
-    """A ShardWriter for each directory `out/name`; the old ones stay until all new ones are whole.
+    """A ShardWriter for each directory `out/name`; the old ones stay until the block has ended.
 
-    The file `out/mark` is removed before the first directory is swapped, and the caller writes it
-    after the last: while it stands, the directories are whole and of one build. If the block
-    raises, everything is as before.
+    If the block raises, everything is as before. After it the file `out/mark` is removed, then the
+    new directories take the place of the old ones, and the caller writes the mark: while it
+    stands, the directories are whole and of one build. What dies or fails in between leaves them
+    without a mark, each old or new (or missing) on a disk, each possibly mixed in a store.
 
     Raises:
         OutputError: the file system or store refuses (full disk, no permission).
@@ -78,7 +91,7 @@ def replacing(
         with _workshop(out) as building:
             with ExitStack() as open_writers:
                 yield [
-                    open_writers.enter_context(closing(ShardWriter(building / name, shard_rows)))
+                    open_writers.enter_context(_writing(ShardWriter(building / name, shard_rows)))
                     for name in names
                 ]
             if is_remote(out):
@@ -86,10 +99,23 @@ def replacing(
             else:
                 _swap(out, names, mark)
     except OSError as error:
+        again = "build again when this is mended"
+        if is_remote(out):
+            again = f"{how_to_mend(out, error)} and build again"
         raise OutputError(
             f"{out}: the dataset cannot be written: {why(error)}; nothing annotated is lost, "
-            "build again when this is mended"
+            f"{again}"
         ) from None
+
+
+@contextmanager
+def _writing(writer: ShardWriter) -> Iterator[ShardWriter]:
+    try:
+        yield writer
+        writer.close()
+    except BaseException:
+        writer.abandon()
+        raise
 
 
 @contextmanager
@@ -125,10 +151,17 @@ def _swap(out: Path, names: Sequence[str], mark: str) -> None:
 def _upload(building: Path, out: UPath, names: Sequence[str], mark: str) -> None:
     """Puts the new shards where the old ones are, each whole, and removes old ones beyond them."""
     remove(out / mark)
-    for name in names:
-        new = {shard.name: shard for shard in sorted((building / name).iterdir())}
-        for shard_name, shard in new.items():
-            put_file(shard, out / name / shard_name)
-        for shard_name in list_files(out / name):
-            if shard_name not in new:
-                remove(out / name / shard_name)
+    try:
+        for name in names:
+            new = {shard.name: shard for shard in sorted((building / name).iterdir())}
+            for shard_name, shard in new.items():
+                put_file(shard, out / name / shard_name)
+            for shard_name in list_files(out / name):
+                if shard_name not in new:
+                    remove(out / name / shard_name)
+    except OSError as error:
+        raise OutputError(
+            f"{out}: the dataset there is incomplete, its {mark} removed: {why(error)}; "
+            f"{how_to_mend(out, error)} and `build` again, which makes it whole; nothing annotated "
+            "is lost"
+        ) from None

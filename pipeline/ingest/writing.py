@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from pipeline.ingest.records import Document
 from pipeline.schemas import DOCUMENTS
+from tools.atomic import how_to_mend
 from tools.base import OutputError
 from tools.places import Place, is_remote, put_file, why
 
@@ -39,10 +40,9 @@ def atomic_output(path: Place) -> Iterator[BinaryIO]:
             else:
                 os.replace(temporary, path)
     except OSError as error:
-        mend = "see that the store takes it" if is_remote(path) else "make room"
         raise OutputError(
-            f"{path}: cannot be written: {why(error)}; finished files stay, {mend} and run the "
-            "same command again"
+            f"{path}: cannot be written: {why(error)}; finished files stay, "
+            f"{how_to_mend(path, error)} and run the same command again"
         ) from None
 
 

@@ -1,38 +1,44 @@
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tools.atomic import remove_leftovers, write_atomically, write_text_atomically
+from tests.pipeline.demo_runs import ROOT
+from tools.atomic import remove_leftovers, write_text_atomically
 from tools.base import OutputError
 
 
-def test_a_failing_writer_leaves_what_was_there(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    write_text_atomically(path, "first")
+def test_a_file_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    for text in ("first", "second"):
+        write_text_atomically(tmp_path / "new" / "file", text)
+        assert (tmp_path / "new" / "file").read_text() == text
+    assert os.listdir(tmp_path / "new") == ["file"]
 
-    def fail(temporary: Path) -> None:
-        temporary.write_text("half")
-        raise OSError(5, "Input/output error")
 
-    with pytest.raises(OutputError, match="Input/output error"):
-        write_atomically(path, fail)
-    assert path.read_text() == "first"
-    assert os.listdir(tmp_path) == ["file"]
+KILLED = """
+import resource, signal, sys
+from pathlib import Path
+from tools.atomic import write_text_atomically
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # dies where a file grows beyond its limit
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+write_text_atomically(Path(sys.argv[1]), "x" * 2000)
+"""
 
 
 def test_what_a_killed_writer_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
-    write_text_atomically(tmp_path / "file", "whole")
-
-    def die(temporary: Path) -> None:
-        temporary.write_text("half a fi")
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write_atomically(tmp_path / "other", die)
-    assert len(os.listdir(tmp_path)) == 2
+    for name in ("file", "other"):
+        write_text_atomically(tmp_path / name, "whole")
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "other")], cwd=ROOT)
+    assert killed.returncode == -signal.SIGXFSZ
+    assert (tmp_path / "other").read_text() == "whole"
+    [left] = set(os.listdir(tmp_path)) - {"file", "other"}
+    assert (tmp_path / left).stat().st_size == 1000
     remove_leftovers(tmp_path)
-    assert os.listdir(tmp_path) == ["file"]
+    assert sorted(os.listdir(tmp_path)) == ["file", "other"]
     remove_leftovers(tmp_path / "nothing")
 
 

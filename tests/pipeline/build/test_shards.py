@@ -102,6 +102,18 @@ def test_a_refusing_file_system_is_one_clear_line(tmp_path: Path) -> None:
     )
 
 
+def test_a_full_disk_is_one_clear_line_and_leaves_the_old_dataset(small_disk: Path) -> None:
+    write(small_disk, "old")
+    with (
+        pytest.raises(OutputError, match=r"be written: .*No space left on device; nothing"),
+        replacing(small_disk, NAMES, mark="build.json", shard_rows=10) as writers,
+    ):
+        for row in range(10):
+            writers[0].add(ROW | {"doc_id": str(row), "text": os.urandom(1 << 14).hex()})
+    assert [doc_ids(small_disk, name) for name in NAMES] == [["old"], ["old"]]
+    assert sorted(path.name for path in small_disk.iterdir()) == ["build.json", *NAMES]
+
+
 def test_a_writer_without_rows_writes_an_empty_shard(tmp_path: Path) -> None:
     ShardWriter(tmp_path / "dataset", shard_rows=10).close()
     assert pq.read_table(tmp_path / "dataset" / "part-00000.parquet").num_rows == 0
