@@ -17,11 +17,12 @@ from pipeline.config import ModelConfig, RunConfig
 from pipeline.engine_config import Kind, PoolPlan
 from pipeline.engines.actor import Elsewhere, LMActor
 from pipeline.engines.checkpoint import weights_id
-from pipeline.engines.dispatcher import PoolMembers, dispatcher_name, start_dispatcher
+from pipeline.engines.dispatcher import dispatcher_name, start_dispatcher
 from pipeline.engines.gone import GONE
 from pipeline.engines.placement import placed, release
 from pipeline.engines.protocol import EngineInfo
 from pipeline.engines.replaceable import check_replaceable
+from pipeline.engines.watched_pool import PoolMembers
 from pipeline.stages.language_model import PoolAccess
 from pipeline.stages.tool_access import ToolAccess
 from pipeline.stages.tool_process import load_actors

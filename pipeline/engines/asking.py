@@ -48,7 +48,7 @@ class PoolClient:
         silent = Counter[int]()
         while True:
             key, number, life = await self._acquired(turn, alone)
-            replica, tell = self._replicas[number], self._dispatcher.release
+            replica, tell = self._replicas[number], None
             try:
                 # A replica that died when nobody asked is not to be laid to this request. The
                 # first call of a process to one that waits for a node waits as well.
@@ -71,7 +71,10 @@ class PoolClient:
                 tell = self._dispatcher.lost
                 raise ReplicaLost(self._pool, number, life) from None
             finally:
-                tell.remote(self._pool, key, number, life)
+                if tell is None:
+                    self._dispatcher.release.remote(self._pool, key)
+                else:
+                    tell.remote(self._pool, key, number, life)
             if silent[number] == _SILENT - 1:
                 await asyncio.sleep(self._pause_s)
 

@@ -9,10 +9,11 @@ from ray.core.generated.gcs_pb2 import ActorTableData
 from ray.exceptions import RayActorError, TaskCancelledError
 
 from pipeline.engines.asking import PoolClient
-from pipeline.engines.dispatcher import Dispatcher, PoolMembers
+from pipeline.engines.dispatcher import Dispatcher
 from pipeline.engines.gate import Turn
 from pipeline.engines.gone import ReplicaLost
 from pipeline.engines.places import Key
+from pipeline.engines.watched_pool import PoolMembers
 
 SAMPLE = Turn.SAMPLE_UNIT
 

@@ -13,10 +13,11 @@ import ray
 from ray.exceptions import RayTaskError
 
 from pipeline.engines.asking import PoolClient
-from pipeline.engines.dispatcher import PoolMembers, dispatcher_name, start_dispatcher
+from pipeline.engines.dispatcher import dispatcher_name, start_dispatcher
 from pipeline.engines.gate import Turn
 from pipeline.engines.gone import ReplicaLost
 from pipeline.engines.protocol import EngineInfo
+from pipeline.engines.watched_pool import PoolMembers
 from tools.base import ConfigError, ToolformerError
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("local_ray")]
