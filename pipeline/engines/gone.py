@@ -16,7 +16,8 @@ GONE = (RayActorError, OutOfMemoryError, NodeDiedError, WorkerCrashedError, Obje
 class ReplicaLost(Exception):
     """The replica that was at work on a request is gone, or cannot be reached.
 
-    `life` names the process that was asked: Ray starts another one in its place.
+    `life` names the process that was asked, of those that Ray starts one after the other; empty
+    where it never answered, and so was at work on nothing.
     """
 
     def __init__(self, pool: str, number: int, life: str) -> None:

@@ -18,12 +18,12 @@ class Asked:
 
     def __init__(self, places: Places) -> None:
         self._places = places
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
         self.granted: list[tuple[int, int]] = []
 
     async def ask(self, *numbers: int, turn: Turn = SAMPLE, alone: bool = False) -> None:
         for number in numbers:
-            self._tasks.add(asyncio.create_task(self._ask(number, turn, alone)))
+            self.tasks.add(asyncio.create_task(self._ask(number, turn, alone)))
         await settle()
 
     async def release(self, *numbers: int) -> None:
@@ -190,6 +190,22 @@ def test_a_request_that_is_repeated_takes_one_place() -> None:
         assert await asyncio.gather(*twice) == [0, 0]
         places.release(key(2))
         assert await places.acquire(key(3), SAMPLE) == 0
+
+    run(test())
+
+
+def test_how_many_wait_is_shown_while_they_wait() -> None:
+    async def test() -> None:
+        shown: list[int] = []
+        places = Places(replicas=1, at_once=1, changed=lambda: shown.append(places.num_waiting))
+        asked = Asked(places)
+        await asked.ask(1, 2, 3)
+        assert shown == [0, 1, 2]
+        await asked.release(1)
+        places.take_out(0)
+        places.refuse(ToolformerError("no replica answers"))
+        assert shown == [0, 1, 2, 1, 1, 0]
+        await asyncio.gather(*asked.tasks, return_exceptions=True)
 
     run(test())
 

@@ -6,44 +6,19 @@ from typing import Any
 
 import pytest
 
-from pipeline.attempts import Attempts, Work
+from pipeline.attempts import Attempts
 from pipeline.stages.careful import DIED_OF_CALL, CarefulCalls
+from tests.pipeline.stages.mortal import Died, Mortal
 from tools.actors import Served
 from tools.base import ToolRequest, ToolResult, ToolStatus
 
 
-class Method:
-    """A method of the dispatcher as one life of the stage sees it; the dead say nothing more."""
-
-    def __init__(self, life: "Process", method: Any) -> None:
-        self._life, self._method = life, method
-
-    def remote(self, works: Sequence[Work], *life: str) -> "asyncio.Future[Any]":
-        answer = asyncio.get_running_loop().create_future()
-        if not self._life.dead:
-            answer.set_result(self._method(works, *life))
-        return answer
-
-
-class Dispatcher:
-    """Without its actor."""
-
-    def __init__(self, life: "Process", attempts: Attempts) -> None:
-        self.begin, self.end = Method(life, attempts.begin), Method(life, attempts.end)
-
-
-class Died(BaseException):
-    """The end of the process: nothing of it runs on."""
-
-
-class Process:
+class Process(Mortal):
     """One life of the stage; its tools end it when they are asked something lethal."""
 
     def __init__(self, attempts: Attempts, lethal: Sequence[str]) -> None:
-        dispatcher = Dispatcher(self, attempts)
-        self._careful = CarefulCalls(dispatcher, life=str(id(self)))
-        self._lethal = lethal
-        self.dead = False
+        super().__init__(attempts)
+        self._careful, self._lethal = CarefulCalls(self, life=self.life), lethal
         self.batches: list[list[str]] = []
         self.at_work: set[str] = set()
 
@@ -58,8 +33,7 @@ class Process:
         self.at_work.update(inputs)
         await asyncio.sleep(0.001)
         if set(inputs) & set(self._lethal):
-            self.dead = True
-            raise Died
+            self.die()
         self.at_work.difference_update(inputs)
         return Served([ToolResult(status=ToolStatus.OK, result=text) for text in inputs], 0.5)
 

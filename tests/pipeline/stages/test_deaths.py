@@ -1,40 +1,23 @@
 """Units that end the process of a stage: the run ends in a line about the right one."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from pipeline.attempts import Attempts, Work
+from pipeline.attempts import Attempts
 from pipeline.stages.deaths import BoundedDeaths
+from tests.pipeline.stages.mortal import Died, Mortal
 from tools.base import ToolformerError
 
 
-class Method:
-    """A method of the dispatcher, without its actor; nothing is heard of a process that is dead."""
-
-    def __init__(self, life: "Process", method: Any) -> None:
-        self._life, self._method = life, method
-
-    def remote(self, works: Sequence[Work], *life: str) -> "asyncio.Future[Any]":
-        answer = asyncio.get_running_loop().create_future()
-        if not self._life.dead:
-            answer.set_result(self._method(works, *life))
-        return answer
-
-
-class Died(BaseException):
-    """The end of the process: nothing of it runs on."""
-
-
-class Process:
+class Process(Mortal):
     """One life of the stage, that some units end."""
 
-    def __init__(self, attempts: Attempts, number: int, lethal: str) -> None:
-        self.begin, self.end = Method(self, attempts.begin), Method(self, attempts.end)
-        self._deaths = BoundedDeaths("execute", self, life=str(number))
-        self._lethal, self.dead = lethal, False
+    def __init__(self, attempts: Attempts, lethal: str) -> None:
+        super().__init__(attempts)
+        self._deaths = BoundedDeaths("execute", self, life=self.life)
+        self._lethal = lethal
         self.at_work: list[str] = []
 
     async def annotate(self, unit: str) -> str:
@@ -42,8 +25,7 @@ class Process:
             self.at_work.append(unit)
             await asyncio.sleep(0.001)
             if unit == self._lethal:
-                self.dead = True
-                raise Died
+                self.die()
         return unit
 
 
@@ -51,7 +33,7 @@ async def repeated(lethal: str, units: str) -> tuple[list[Process], list[Any]]:
     """What becomes of the units, all in one process, which is started again when it dies."""
     attempts, processes = Attempts(), list[Process]()
     while True:
-        processes.append(Process(attempts, len(processes), lethal))
+        processes.append(Process(attempts, lethal))
         tasks = [asyncio.create_task(processes[-1].annotate(unit)) for unit in units]
         done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         if not any(isinstance(task.exception(), Died) for task in done):
