@@ -48,7 +48,8 @@ class PoolClient:
         silent = Counter[int]()
         while True:
             key, number, life = await self._acquired(turn, alone)
-            replica, tell = self._replicas[number], None
+            replica = self._replicas[number]
+            tell: Any = None
             try:
                 # A replica that died when nobody asked is not to be laid to this request. The
                 # first call of a process to one that waits for a node waits as well.
@@ -82,16 +83,15 @@ class PoolClient:
         """A place on a replica, and which process of it was known then."""
         while True:
             key = Key(self._holder, LIFE, next(_numbers))
-            number = None
             try:
-                acquired = self._dispatcher.acquire.remote(self._pool, key, turn, alone)
-                number, life = await acquired
+                number, life = await self._dispatcher.acquire.remote(self._pool, key, turn, alone)
+            except BaseException as error:
+                self._dispatcher.release.remote(self._pool, key)
+                if not isinstance(error, TaskCancelledError):
+                    raise
+                # Else it was taken for what an earlier process asked, which is gone.
+            else:
                 return key, number, life
-            except TaskCancelledError:
-                continue  # it was taken for what an earlier process asked, which is gone
-            finally:
-                if number is None:
-                    self._dispatcher.release.remote(self._pool, key)
 
     async def died(self, lost: ReplicaLost) -> bool:
         """Whether the process that was lost is no more, or was only out of reach; waits for it."""

@@ -18,6 +18,8 @@ from pipeline.engines.gate import Turn
 from pipeline.engines.gone import ReplicaLost
 from pipeline.engines.protocol import EngineInfo
 from pipeline.engines.watched_pool import PoolMembers
+from pipeline.pools import LMPool, Pools, wait_for_pools
+from tests.pipeline.engines.demo_units import configured
 from tools.base import ConfigError, ToolformerError
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("local_ray")]
@@ -38,6 +40,15 @@ class Replica:
 
     async def ready(self) -> str | None:
         return str(os.getpid()) if self._loaded else None
+
+    async def has_a_place(self) -> bool:
+        return True
+
+    async def remark(self) -> str:
+        if not (self._directory / "died-of-remark").exists():
+            (self._directory / "died-of-remark").touch()
+            os._exit(1)
+        return "it is slow"
 
     async def work(self, what: str) -> int:
         (self._directory / f"began-{what}").write_text(str(os.getpid()))
@@ -238,6 +249,8 @@ def test_a_pool_of_which_nothing_comes_back_ends_in_one_line(local_ray: None, fi
         assert isinstance(error.value.cause, ToolformerError)
         line = "pool all: none of its 1 replicas answered for 1 s: they die of loading, or find no"
         assert str(error.value.cause).startswith(line)
+        async with asyncio.timeout(60):  # Ray knows that it is no more
+            assert await pool.client.died(ReplicaLost("all", 0, "its only process"))
 
     asyncio.run(test())
 
@@ -257,3 +270,18 @@ def test_what_refuses_to_load_is_left_out_and_says_why_when_none_is_left(
         assert isinstance(error.value.cause, ConfigError)
 
     asyncio.run(test())
+
+
+def test_of_a_pool_the_first_that_answers_says_how_it_runs(double: Pool) -> None:
+    (plan,) = configured().pools
+    members = PoolMembers(name=plan.name, replicas=double.replicas, at_once=1)
+    pools = Pools(
+        model=configured().model,
+        language_models=[LMPool(plan=plan, replicas=double.replicas)],
+        tools=[],
+        dispatcher=start_dispatcher(dispatcher_name(), [members]),
+    )
+    told: list[str] = []
+    planned: Any = {"position": "as planned"}
+    wait_for_pools(pools, planned, {}, told.append)  # the first that is asked dies of it
+    assert told == [f"pool {plan.name}: it is slow"]

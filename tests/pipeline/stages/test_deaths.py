@@ -3,11 +3,16 @@
 import asyncio
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from pipeline.attempts import Attempts
 from pipeline.stages.deaths import BoundedDeaths
+from pipeline.stages.execute import ExecuteStage
+from pipeline.stages.failure import StageFailure
+from tests.pipeline.demo_runs import DEMO
 from tests.pipeline.stages.mortal import Died, Mortal
+from tests.pipeline.stages.test_isolation import row, unit_of
 from tools.base import ToolformerError
 
 
@@ -57,3 +62,22 @@ def test_the_unit_that_kills_four_processes_is_named_and_no_other(units: str) ->
     line = "execute: 4 processes died at work on unit x (rows 1 to 2): is it larger than the memory"
     assert str(failed).startswith(line)
     assert [a for a in answers if a is not failed] == [u for u in units if u != "x"]
+
+
+def test_the_stage_that_asks_the_tools_names_the_unit_by_its_documents() -> None:
+    attempts = Attempts()
+    stage = ExecuteStage([], str(DEMO / "model"), None, 100, Mortal(attempts))
+    unit = unit_of(row("note-1"), row("note-2"), row("note-3"))
+
+    async def annotated() -> list[pa.Table]:
+        return [answered async for answered in stage(unit)]
+
+    (executed,) = asyncio.run(annotated())
+    assert executed.drop_columns("trace").equals(unit.drop_columns("trace"))
+    attempts.begin([("execute", "unit", "u")], "first")
+    for life in ("second", "third", "fourth"):
+        attempts.begin([("execute", "unit alone", "u")], life)
+    with pytest.raises(StageFailure) as failure:
+        asyncio.run(annotated())
+    line = "execute: 4 processes died at work on unit u (documents note-1 to note-3): is it larger"
+    assert str(failure.value.args[0]).startswith(line)
