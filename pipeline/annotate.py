@@ -22,7 +22,7 @@ from pipeline.pools import start_pools, stop_pools, wait_for_pools
 from pipeline.progress import unit_progress
 from pipeline.ray_session import our_error, ray_session, short_text
 from pipeline.resources import shortage
-from pipeline.rundir import RunDir, RunRecord
+from pipeline.rundir import Lock, RunDir, RunRecord
 from pipeline.tokens import TokenCodec
 from pipeline.units import Plan, Unit, plan_input, write_manifest
 from tools.atomic import remove_leftovers, write_text_atomically
@@ -87,12 +87,12 @@ def annotate(
     check_resume(run, Resume.ALWAYS if only_failed else resume)
     plan = plan_input(config.input, config.unit_documents)
     resolved = resolve_run(config, plan)
-    with run.lock():
+    with run.lock() as held:
         _begin_or_continue(run, resolved.record, plan.units)
         work, units_before = _left_to_do(run, plan.units, only_failed=only_failed)
         if work.units:
             try:
-                _annotate_units(work, run, resolved, console, address, dashboard)
+                _annotate_units(work, run, held, resolved, console, address, dashboard)
             finally:
                 _clear(run)  # where one unit failed, writers of others were ended with it
     return Outcome(
@@ -179,6 +179,7 @@ def _begin_or_continue(run: RunDir, record: RunRecord, units: Sequence[Unit]) ->
 def _annotate_units(
     work: Work,
     run: RunDir,
+    held: Lock,
     resolved: ResolvedRun,
     console: Console,
     address: str | None,
@@ -189,7 +190,7 @@ def _annotate_units(
             console.print(f"Ray dashboard: http://{dashboard_url}")
         try:
             _check_resources(resolved.config, console, can_grow=address is not None)
-            committed = _run_in_pools(work, resolved, console)
+            committed = _run_in_pools(work, held, resolved, console)
         except TooManyFailures as error:
             raise TooManyFailures(
                 f"{run.path}: {error}; finished units stay: when the cause is mended, the same "
@@ -205,7 +206,7 @@ def _annotate_units(
         )
 
 
-def _run_in_pools(work: Work, resolved: ResolvedRun, console: Console) -> set[str]:
+def _run_in_pools(work: Work, held: Lock, resolved: ResolvedRun, console: Console) -> set[str]:
     """The ids of the units that were committed; what tools warned of is told at the end."""
     config = resolved.config
     _tell(console, engines_line(config, resolved.engines))
@@ -232,6 +233,7 @@ def _run_in_pools(work: Work, resolved: ResolvedRun, console: Console) -> set[st
                 committed.add(mark.unit_id)
                 advance(mark.documents)
                 limits.count(mark)
+                held.check()
     finally:
         stop_pools(pools)
     for usage in limits.tools.values():

@@ -60,6 +60,7 @@ def run_graph(work: Work, config: RunConfig, method: Method, pools: Pools) -> It
         ):
             for mark in conform(rows, COMMITTED, stage="commit").column("mark").to_pylist():
                 yield DoneMark.model_validate_json(mark)
+        pools.dispatcher.stages_ended.remote()
 
 
 def graph(work: Work, config: RunConfig, method: Method, pools: Pools) -> Dataset:
@@ -75,7 +76,8 @@ def graph(work: Work, config: RunConfig, method: Method, pools: Pools) -> Datase
     tools = (pools.tools, *model, method.max_result_tokens, pools.dispatcher)
     executed = _stage(sampled, scoring, ExecuteStage, *tools, size=1)
     scored = _stage(executed, scoring, LMStage, "score", pools.access_to("loss"), method)
-    return _stage(scored, scoring, CommitStage, work.run_path, work.units, work.retried)
+    commit = (work.run_path, work.units, work.retried, pools.dispatcher)
+    return _stage(scored, scoring, CommitStage, *commit)
 
 
 def _stage(

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable
+from typing import Any
 
 import pyarrow as pa
 
@@ -10,6 +11,7 @@ from pipeline.build.candidates import read_unit
 from pipeline.redrive import with_retried
 from pipeline.rundir import DoneMark, RunDir, commit_unit
 from pipeline.schemas import COMMITTED, IN_FLIGHT, SCORED, conform
+from pipeline.stages.deaths import BoundedDeaths
 from pipeline.stages.failure import carried
 from pipeline.trace import read_trace
 from pipeline.units import Unit
@@ -24,32 +26,47 @@ class CommitStage:
     would have the same bytes only where its engine promises them.
     """
 
-    def __init__(self, run_path: Place, units: Iterable[Unit], retried: Iterable[str]) -> None:
-        """`retried` are finished units in which what failed is tried again."""
+    def __init__(
+        self, run_path: Place, units: Iterable[Unit], retried: Iterable[str], dispatcher: Any
+    ) -> None:
+        """`retried` are finished units in which what failed is tried again.
+
+        `dispatcher` keeps which units were begun; see BoundedDeaths.
+        """
         self._run = RunDir(run_path)
         self._units = {unit.unit_id: unit for unit in units}
         self._retried = set(retried)
+        self._deaths = BoundedDeaths("commit", dispatcher)
 
     async def __call__(self, unit: pa.Table) -> AsyncIterator[pa.Table]:
         with carried():
-            mark = await asyncio.to_thread(self._committed, unit)
+            planned = self._planned(conform(unit, IN_FLIGHT, stage="commit"))
+            async with self._deaths.at_work(planned.unit_id, _name_of(planned)):
+                mark = await asyncio.to_thread(self._committed, planned, unit)
             yield pa.Table.from_pylist([{"mark": mark.model_dump_json()}], schema=COMMITTED)
 
-    def _committed(self, rows: pa.Table) -> DoneMark:
-        rows = conform(rows, IN_FLIGHT, stage="commit")
+    def _planned(self, rows: pa.Table) -> Unit:
         ids = sorted(set(rows.column("unit_id").to_pylist()))
         if len(ids) != 1 or ids[0] not in self._units:
             raise ContractError(
                 stage="commit", doc_id="(block)", got=f"units {ids}", expected="one planned unit"
             )
-        retried = ids[0] in self._retried
-        before = None if retried else self._run.done_mark(ids[0])
+        return self._units[ids[0]]
+
+    def _committed(self, unit: Unit, rows: pa.Table) -> DoneMark:
+        retried = unit.unit_id in self._retried
+        before = None if retried else self._run.done_mark(unit.unit_id)
         if before is not None:
             return before
         mark = read_trace(rows) | {"finished_at": time.time()}
         scored = conform(rows, SCORED, stage="commit")
         if retried:
             # Done twice it changes nothing: what failed the first time is taken again.
-            old = read_unit(self._run.unit_path(ids[0]), SCORED.names)
+            old = read_unit(self._run.unit_path(unit.unit_id), SCORED.names)
             scored = with_retried(conform(old, SCORED, stage="commit"), scored)
-        return commit_unit(self._run, self._units[ids[0]], scored, mark)
+        return commit_unit(self._run, unit, scored, mark)
+
+
+def _name_of(unit: Unit) -> str:
+    last = unit.row_start + unit.num_documents - 1
+    return f"unit {unit.unit_id} (rows {unit.row_start} to {last} of {unit.file})"

@@ -2,17 +2,20 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.attempts import Attempts
 from pipeline.failures import KILLS_PROCESS
 from pipeline.rundir import DoneMark, RunDir
 from pipeline.schemas import IN_FLIGHT
 from pipeline.stages.commit import CommitStage
 from pipeline.units import Unit
+from tests.pipeline.stages.mortal import Mortal
 
 UNIT = Unit(unit_id="0000000", file="x.parquet", row_start=0, num_documents=1)
 
@@ -24,6 +27,10 @@ def block(text: str, dropped: str | None = None) -> pa.Table:
         "offers": [], "positions": [], "calls": [],
     }  # fmt: skip
     return pa.Table.from_pylist([row], schema=IN_FLIGHT)
+
+
+def stage_of(run_path: Path, retried: Sequence[str] = ()) -> CommitStage:
+    return CommitStage(run_path, [UNIT], retried, Mortal(Attempts()))
 
 
 def commit(stage: CommitStage, unit: pa.Table) -> DoneMark:
@@ -39,7 +46,7 @@ def files(run: RunDir) -> tuple[bytes, bytes]:
 
 
 def test_a_unit_that_is_finished_stays_as_it_is(tmp_path: Path) -> None:
-    run, stage = RunDir(tmp_path), CommitStage(tmp_path, [UNIT], [])
+    run, stage = RunDir(tmp_path), stage_of(tmp_path)
     commit(stage, block("first"))
     first = files(run)
     commit(stage, block("second"))
@@ -47,7 +54,7 @@ def test_a_unit_that_is_finished_stays_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_unit_without_its_mark_is_written_again(tmp_path: Path) -> None:
-    run, stage = RunDir(tmp_path), CommitStage(tmp_path, [UNIT], [])
+    run, stage = RunDir(tmp_path), stage_of(tmp_path)
     commit(stage, block("first"))
     first, _ = files(run)
     run.done_path(UNIT.unit_id).unlink()
@@ -58,9 +65,9 @@ def test_a_unit_without_its_mark_is_written_again(tmp_path: Path) -> None:
 
 def test_what_failed_in_a_finished_unit_is_replaced_and_only_that(tmp_path: Path) -> None:
     run = RunDir(tmp_path)
-    failed = commit(CommitStage(tmp_path, [UNIT], []), block("first", dropped=KILLS_PROCESS))
+    failed = commit(stage_of(tmp_path), block("first", dropped=KILLS_PROCESS))
     assert failed.failed == 1
-    again = CommitStage(tmp_path, [UNIT], [UNIT.unit_id])
+    again = stage_of(tmp_path, retried=[UNIT.unit_id])
     retried = commit(again, block("second"))
     second = files(run)
     assert (retried.failed, run.done_mark(UNIT.unit_id)) == (0, retried)
