@@ -70,7 +70,7 @@ class PoolClient:
                 raise
             except GONE:
                 tell = self._dispatcher.lost
-                raise ReplicaLost(self._pool, number, life) from None
+                raise ReplicaLost(self._pool, number, life or "") from None
             finally:
                 if tell is None:
                     self._dispatcher.release.remote(self._pool, key)

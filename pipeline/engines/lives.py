@@ -4,7 +4,7 @@ import asyncio
 import uuid
 from typing import Any
 
-from ray.core.generated.gcs_pb2 import ActorTableData
+from ray.core.generated.gcs_pb2 import ActorTableData  # type: ignore[attr-defined]
 
 from pipeline.engines.gone import GONE
 
@@ -12,7 +12,8 @@ from pipeline.engines.gone import GONE
 LIFE = uuid.uuid4().hex
 
 READY_S = 30.0  # a replica says at once whether it is there
-_ENDED = (ActorTableData.RESTARTING, ActorTableData.DEAD)
+# What Ray says of an actor of which no process runs.
+ENDED = (ActorTableData.RESTARTING, ActorTableData.DEAD)
 
 
 async def running(replica: Any) -> str | None:
@@ -25,5 +26,5 @@ async def running(replica: Any) -> str | None:
             life: str | None = await replica.ready.remote()
     except (TimeoutError, *GONE):
         # What Ray knows in this process of an actor that it asked, from the last notice of it.
-        return "" if replica._get_local_state() in _ENDED else None
+        return "" if replica._get_local_state() in ENDED else None
     return life or ""

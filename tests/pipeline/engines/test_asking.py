@@ -5,13 +5,13 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from ray.core.generated.gcs_pb2 import ActorTableData
 from ray.exceptions import RayActorError, TaskCancelledError
 
 from pipeline.engines.asking import PoolClient
 from pipeline.engines.dispatcher import Dispatcher
 from pipeline.engines.gate import Turn
 from pipeline.engines.gone import ReplicaLost
+from pipeline.engines.lives import ENDED
 from pipeline.engines.places import Key
 from pipeline.engines.watched_pool import PoolMembers
 
@@ -30,15 +30,16 @@ class Handle:
 
     async def _answer(self, name: str, arguments: tuple[Any, ...]) -> Any:
         await asyncio.sleep(0)
-        if self._broken or (self._actor_id and self._actor.state != ActorTableData.ALIVE):
+        if self._broken or (self._actor_id and self._actor.state in ENDED):
             raise RayActorError
         try:
             return await getattr(self._actor, name)(*arguments)
         except asyncio.CancelledError:
             raise TaskCancelledError from None
 
-    def _get_local_state(self) -> int:
-        return int(self._actor.state)
+    def _get_local_state(self) -> int | None:
+        state: int | None = self._actor.state
+        return state
 
 
 class Method:
@@ -58,7 +59,7 @@ class Replica:
 
     def __init__(self, name: bytes) -> None:
         self.actor_id, self.life = name, "1"
-        self.state = ActorTableData.ALIVE
+        self.state: int | None = None
 
     async def info(self) -> str:
         return "as planned"
@@ -152,7 +153,7 @@ def test_a_lost_replica_that_runs_on_keeps_what_it_holds_elsewhere() -> None:
     run(test())
 
 
-@pytest.mark.parametrize("state", [ActorTableData.RESTARTING, ActorTableData.DEAD])
+@pytest.mark.parametrize("state", ENDED)
 def test_a_replica_of_which_ray_says_that_it_ended_holds_nothing(state: int) -> None:
     async def test() -> None:
         world = World()
