@@ -45,6 +45,8 @@ def ray_session(address: str | None, *, dashboard: bool) -> Iterator[str]:
 
 
 def _start(dashboard: bool) -> Any:
+    # For the dashboard Ray keeps what it knows of 100,000 tasks, 3 KB each.
+    os.environ.setdefault("RAY_task_events_max_num_task_in_gcs", "10000")
     try:
         return ray.init(
             address="local",
