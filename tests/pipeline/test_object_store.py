@@ -85,7 +85,8 @@ class Runs:
 @pytest.fixture(scope="module")
 def runs(bucket: UPath, tmp_path_factory: pytest.TempPathFactory, ray_directory: Path) -> Runs:
     local, remote = tmp_path_factory.mktemp("local"), bucket / "run"
-    scene = Scene(local / "scene", NUM_DOCUMENTS)
+    # While one replica is held, the other goes on: units are finished before the driver is killed.
+    scene = Scene(local / "scene", NUM_DOCUMENTS, engine={"replicas": 2})
     for name, content in raw_files(scene).items():
         put_bytes(bucket / "raw" / name, content)
         (local / "raw").mkdir(exist_ok=True)
