@@ -23,9 +23,10 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipeline.config import RunConfig
+from pipeline.parquet import parquet_bytes
 from pipeline.redrive import count_failed
 from pipeline.schemas import SCORED, conform
-from pipeline.units import Unit, parquet_bytes, read_manifest
+from pipeline.units import Unit, read_manifest
 from tools.atomic import write_bytes_atomically, write_text_atomically
 from tools.base import ContractError, InputError, OutputError
 from tools.lease import lease
@@ -161,8 +162,8 @@ class RunDir:
             return None
 
     def marked_units(self) -> set[str]:
-        """The ids of all units with a done-mark, by one listing: cheap, for showing progress."""
-        return {name.removesuffix(".json") for name in self._sizes("_done")}
+        """The ids of all units with a done-mark, by one listing: cheaper than `finished`."""
+        return {name.removesuffix(".json") for name in self._names("_done")}
 
     def finished(self, units: Iterable[Unit]) -> Iterator[DoneMark]:
         """The marks of those of `units` that are finished, in their order.
@@ -191,6 +192,17 @@ class RunDir:
                     return {e.name: e.stat().st_size for e in entries if not e.name.startswith(".")}
             except FileNotFoundError:
                 return {}
+
+    def _names(self, directory: str) -> set[str]:
+        """The files in a directory of the run."""
+        path = self.path / directory
+        if is_remote(path):
+            return set(self._sizes(directory))
+        with _asked(self.path):
+            try:
+                return {name for name in os.listdir(path) if not name.startswith(".")}
+            except FileNotFoundError:
+                return set()
 
     def done_marks(self) -> list[DoneMark]:
         """The marks of all finished units, in manifest order."""

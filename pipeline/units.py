@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.doc_ids import HashedIds, check_doc_ids, hash_doc_ids
+from pipeline.parquet import parquet_bytes
 from pipeline.reading import list_document_files, open_documents, read_footer
 from pipeline.schemas import MANIFEST, conform
 from tools.atomic import write_bytes_atomically
@@ -100,13 +101,6 @@ def write_manifest(path: Place, units: Sequence[Unit]) -> None:
     """
     columns = {name: [getattr(unit, name) for unit in units] for name in MANIFEST.names}
     write_bytes_atomically(path, parquet_bytes(pa.table(columns, schema=MANIFEST)))
-
-
-def parquet_bytes(table: pa.Table, compression: str = "snappy") -> bytes:
-    """The content of the Parquet file of `table`."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression=compression)
-    return bytes(sink.getvalue())
 
 
 def read_manifest(path: Place) -> list[Unit]:

@@ -7,7 +7,7 @@ shards are put one by one, and without the mark the directories may be a mixture
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from upath import UPath
 
+from pipeline.parquet import let_go
 from pipeline.schemas import DATASET
 from tools.atomic import how_to_mend, sync
 from tools.base import OutputError
@@ -55,12 +56,8 @@ class ShardWriter:
         sync(self._path)
 
     def abandon(self) -> None:
-        """Let go of a shard that is not used, and may have failed: then pyarrow closed its file
-        and would raise from __del__.
-        """
-        with suppress(OSError, ValueError, pa.ArrowException):
-            self._shard.close()
-        self._shard.is_open = False
+        """Let go of a shard that is not used, and may have failed."""
+        let_go(self._shard)
 
     def _flush(self) -> None:
         if self._waiting:

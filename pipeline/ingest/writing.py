@@ -3,7 +3,7 @@
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.ingest.records import Document
+from pipeline.parquet import let_go
 from pipeline.schemas import DOCUMENTS
 from tools.atomic import how_to_mend
 from tools.base import OutputError
@@ -76,13 +77,8 @@ class DocumentWriter:
             self._write_row_group()
 
     def abandon(self) -> None:
-        """Let go of the file while it is open: what was written is not used.
-
-        pyarrow closes a forgotten writer from __del__, when the file is closed already.
-        """
-        with suppress(OSError, ValueError, pa.ArrowException):
-            self._parquet.close()
-        self._parquet.is_open = False
+        """Let go of the file while it is open: what was written is not used."""
+        let_go(self._parquet)
 
     def close(self) -> None:
         """Write what is pending and the footer."""
