@@ -1,6 +1,5 @@
 """From the name of a tool in a configuration to the tool: ours, or anyone's by import path."""
 
-import importlib
 import inspect
 from collections.abc import Callable
 from difflib import get_close_matches
@@ -9,6 +8,7 @@ from typing import Any
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
 from tools.base import ConfigError, Tool, ToolformerError, one_line
+from tools.import_path import imported
 
 # Import paths, not imports: what a tool loads is loaded where it runs.
 BUILT_IN = {
@@ -32,7 +32,7 @@ def build_tool(name: str, *, factory: str | None, options: dict[str, Any]) -> To
         ToolformerError: whatever else the tool says of its files.
     """
     path = factory if factory is not None else _built_in(name)
-    make = _load(name, path)
+    make = imported(path, who=f"tool {name}")
     arguments = _checked_options(name, make, options)
     try:
         tool = make(**arguments)
@@ -54,21 +54,6 @@ def _built_in(name: str) -> str:
         f"{', '.join(BUILT_IN)}, and a tool of your own is named by "
         f"tools.{name}.factory: package.module:callable"
     )
-
-
-def _load(name: str, path: str) -> Callable[..., Any]:
-    module_name, _, attribute = path.partition(":")
-    if not module_name or not attribute:
-        raise ConfigError(f"tool {name}: factory {path!r}, expected package.module:callable")
-    try:
-        make = getattr(importlib.import_module(module_name), attribute, None)
-    except Exception as error:  # the module may be anyone's code
-        raise ConfigError(
-            f"tool {name}: cannot import {module_name}: {type(error).__name__}: {one_line(error)}"
-        ) from error
-    if not callable(make):
-        raise ConfigError(f"tool {name}: {module_name} has no callable {attribute!r}")
-    return make  # type: ignore[no-any-return]
 
 
 def _checked_options(

@@ -1,12 +1,12 @@
 """Engines of one's own: a class named in the configuration as "package.module:Class"."""
 
-import importlib
 from typing import Any, Protocol, cast
 
 from pipeline.config import ModelConfig
 from pipeline.engine_config import EngineConfig
 from pipeline.engines.protocol import EngineInfo, LMEngine
 from tools.base import ConfigError, ToolformerError, one_line
+from tools.import_path import imported
 
 
 class OwnEngine(Protocol):
@@ -41,7 +41,7 @@ def load_own(model: ModelConfig, engine: EngineConfig) -> LMEngine:
 
 
 def _asked(engine: EngineConfig, method: str, model: ModelConfig) -> Any:
-    kind = _class_of(engine.name)
+    kind = imported(engine.name, who=f"engine {engine.name}")
     ask = getattr(kind, method, None)
     if not callable(ask):
         raise ConfigError(f"engine {engine.name}: the class has no {method}(model, engine)")
@@ -54,16 +54,3 @@ def _asked(engine: EngineConfig, method: str, model: ModelConfig) -> Any:
             f"engine {engine.name}: {method} failed with the options {engine.options}: "
             f"{type(error).__name__}: {one_line(error)}"
         ) from error
-
-
-def _class_of(path: str) -> Any:
-    module_name, _, attribute = path.partition(":")
-    try:
-        kind = getattr(importlib.import_module(module_name), attribute, None)
-    except Exception as error:  # the module may be anyone's code
-        raise ConfigError(
-            f"engine {path}: cannot import {module_name}: {type(error).__name__}: {one_line(error)}"
-        ) from error
-    if kind is None:
-        raise ConfigError(f"engine {path}: {module_name} has no {attribute!r}")
-    return kind

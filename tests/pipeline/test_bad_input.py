@@ -193,7 +193,7 @@ def test_a_wrong_key_or_type_is_named(
         ),
         (
             {"Calculator": {"factory": "tools.calculator"}},
-            "tool Calculator: factory 'tools.calculator', expected package.module:callable",
+            "tool Calculator: 'tools.calculator', expected package.module:callable",
         ),
         ({"Calculator": {"prompt": "none.txt"}}, "prompt none.txt: no such file"),
     ],

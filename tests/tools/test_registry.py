@@ -136,7 +136,7 @@ def test_a_factory_may_take_any_options(module: str) -> None:
         ("Upper", ":breaks", {}, "breaks cannot build it from the options {}: OSError: the moon"),
         ("Upper", ":absent", {}, "tools_of_a_user has no callable 'absent'"),
         ("Upper", ":number", {}, "tools_of_a_user has no callable 'number'"),
-        ("Upper", "", {}, "factory 'tools_of_a_user', expected package.module:callable"),
+        ("Upper", "", {}, "'tools_of_a_user', expected package.module:callable"),
         ("Upper", ".more:Upper", {}, "cannot import tools_of_a_user.more"),
         ("Lower", ":Upper", {}, "built a tool called 'Upper'"),
         ("Nameless", ":Nameless", {}, "has no name that is a str"),
