@@ -40,9 +40,10 @@ class CommitStage:
 
     async def __call__(self, unit: pa.Table) -> AsyncIterator[pa.Table]:
         with carried():
-            planned = self._planned(conform(unit, IN_FLIGHT, stage="commit"))
+            rows = conform(unit, IN_FLIGHT, stage="commit")
+            planned = self._planned(rows)
             async with self._deaths.at_work(planned.unit_id, _name_of(planned)):
-                mark = await asyncio.to_thread(self._committed, planned, unit)
+                mark = await asyncio.to_thread(self._committed, planned, rows)
             yield pa.Table.from_pylist([{"mark": mark.model_dump_json()}], schema=COMMITTED)
 
     def _planned(self, rows: pa.Table) -> Unit:
@@ -59,12 +60,13 @@ class CommitStage:
         if before is not None:
             return before
         mark = read_trace(rows) | {"finished_at": time.time()}
-        scored = conform(rows, SCORED, stage="commit")
         if retried:
             # Done twice it changes nothing: what failed the first time is taken again.
             old = read_unit(self._run.unit_path(unit.unit_id), SCORED.names)
-            scored = with_retried(conform(old, SCORED, stage="commit"), scored)
-        return commit_unit(self._run, unit, scored, mark)
+            rows = with_retried(
+                conform(old, SCORED, stage="commit"), conform(rows, SCORED, stage="commit")
+            )
+        return commit_unit(self._run, unit, rows, mark)
 
 
 def _name_of(unit: Unit) -> str:
