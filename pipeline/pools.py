@@ -59,10 +59,6 @@ class Pools:
             pool=pool.plan.name, replicas=tuple(pool.replicas), dispatcher=self.dispatcher
         )
 
-    def replicas_of(self, kind: Kind) -> Sequence[Any]:
-        """The replicas that answer `kind`."""
-        return self.access_to(kind).replicas
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:

@@ -70,7 +70,7 @@ def alone(unit: pa.Table, method: Method, codec: TokenCodec) -> tuple[pa.Table, 
 
 
 def annotated(pools: Pools, unit: pa.Table, method: Method, codec: TokenCodec) -> pa.Table:
-    (sampler,), (scorer,) = pools.replicas_of("sample"), pools.replicas_of("loss")
+    (sampler,), (scorer,) = pools.access_to("sample").replicas, pools.access_to("loss").replicas
     sampled = ray.get(sampler.sample_unit.remote(unit, method))
     return ray.get(scorer.score_unit.remote(executed(sampled, method, codec), method))
 
@@ -102,7 +102,7 @@ def test_where_p_is_apart_s_computes_its_prompts_itself(
     assert tokens["position_tokens"] == usage.position_tokens
     assert tokens["sample_tokens"] > usage.sample_tokens
     # Two are at work at once there, and those that arrive together are all annotated.
-    (sampler,) = pools.replicas_of("sample")
+    (sampler,) = pools.access_to("sample").replicas
     for sampled in ray.get([sampler.sample_unit.remote(unit, method) for _ in range(3)]):
         inputs = [[c["input"] for c in row["calls"]] for row in sampled.to_pylist()]
         assert inputs == [[c["input"] for c in row["calls"]] for row in expected.to_pylist()]
@@ -114,7 +114,7 @@ def test_what_fails_in_another_pool_is_the_error_it_is(
     model = tmp_path / "model"
     shutil.copytree(DEMO / "model", model)
     pools = start_pools(configured(model, engines=LOSS_APART))
-    (sampler,), (scorer,) = pools.replicas_of("sample"), pools.replicas_of("loss")
+    (sampler,), (scorer,) = pools.access_to("sample").replicas, pools.access_to("loss").replicas
     ray.get(sampler.info.remote())
     (model / "config.json").unlink()  # before the other pool has loaded
     with pytest.raises(ConfigError, match=r"has no config\.json"):
@@ -154,7 +154,7 @@ def test_new_weights_are_loaded_everywhere_and_survive_a_restart(
     trained: tuple[Pools, RunConfig, RunConfig],
 ) -> None:
     pools, first, second = trained
-    (sampler,) = pools.replicas_of("sample")
+    (sampler,) = pools.access_to("sample").replicas
     (before,), _ = ray.get(sampler.position_logprobs.remote([QUESTION], [3]))
     assert describe_engines(first) != describe_engines(second)
     assert load_weights(pools, second.model.path) == describe_engines(second)
@@ -187,7 +187,7 @@ def test_weights_of_another_shape_are_refused(
     trained: tuple[Pools, RunConfig, RunConfig], tmp_path: Path
 ) -> None:
     pools, _, _ = trained
-    (sampler,) = pools.replicas_of("sample")
+    (sampler,) = pools.access_to("sample").replicas
     before = ray.get(sampler.info.remote())
     with pytest.raises(ConfigError, match="no such model directory"):
         load_weights(pools, str(tmp_path / "nowhere"))
