@@ -77,8 +77,9 @@ class KillingEngine:
         return self._scripted.window_logprobs(requests, width)
 
     def _asked(self, kind: str, x_ids: NDArray[np.int32], rest: bytes) -> None:
-        self._moments.wrote_down(kind, x_ids.tobytes(), rest)
-        self._moments.at(kind, self._text(x_ids))
+        text = self._text(x_ids)
+        self._moments.wrote_down(kind, text, rest)
+        self._moments.at(kind, text)
 
     def _call(self, request: SampleRequest, seed: int, params: SamplingParams) -> Sample:
         number = re.search(r"Note (\d+)", self._text(request.x_ids))

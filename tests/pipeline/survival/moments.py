@@ -48,10 +48,11 @@ class Moments:
             while held.exists():
                 time.sleep(_POLL_S)
 
-    def wrote_down(self, kind: str, document: bytes, rest: bytes) -> None:
-        """Record that `kind` was asked about a document; `rest` tells its requests apart."""
-        of_document, of_request = _digest(document), _digest(document + b"|" + rest)
-        line = f"{kind} {os.getpid()} {of_document} {of_request}\n".encode()
+    def wrote_down(self, kind: str, text: str, request: bytes) -> None:
+        """Record that `kind` was asked about a document; `request` tells its requests apart."""
+        numbered = re.search(r"Note (\d+)", text)
+        digest = hashlib.blake2b(text.encode() + request, digest_size=8).hexdigest()
+        line = f"{kind} {os.getpid()} {numbered[1] if numbered else '?'} {digest}\n".encode()
         log = os.open(self._directory / "work.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
             os.write(log, line)  # one write: lines of several processes do not mix
@@ -74,7 +75,3 @@ class Moments:
 
         ray.kill(ray.get_runtime_context().current_actor, no_restart=False)
         time.sleep(60)
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=8).hexdigest()

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from tests.pipeline.demo_runs import DEMO, ROOT, environment, unit_bytes
 ENGINE = "tests.pipeline.killing_engine:KillingEngine"
 TOOL = "tests.pipeline.survival.killing_tool:KillingCalculator"
 PROMPT = ROOT / "pipeline" / "configs" / "demo_prompts" / "Calculator.txt"
+NUM_DOCUMENTS = 24
 UNIT_DOCUMENTS = 2
 _PATIENCE_S = 200.0  # for a moment to come, on a machine that is busy
 _POLL_S = 0.02
@@ -122,13 +123,21 @@ class Scene:
 
     def held(self, kind: str, number: int, driver: "subprocess.Popen[bytes]") -> int:
         """The process that waits at a document, once one does."""
+        return self.first_held([(kind, number)], driver)[1]
+
+    def first_held(
+        self, moments: Iterable[tuple[str, int]], driver: "subprocess.Popen[bytes]"
+    ) -> tuple[tuple[str, int], int]:
+        """Which of `moments` somebody waits at first, and the process that does."""
         deadline = time.monotonic() + _PATIENCE_S
         while time.monotonic() < deadline:
-            for path in self.moments.glob(f"held-{kind}-{number}.*"):
-                return int(path.suffix[1:])
+            for kind, number in moments:
+                for path in self.moments.glob(f"held-{kind}-{number}.*"):
+                    return (kind, number), int(path.suffix[1:])
             assert driver.poll() is None, f"the run ended first\n{self.printed()}\n{self.errors()}"
             time.sleep(_POLL_S)
-        raise AssertionError(f"nobody came to {kind}-{number}\n{self.errors()}")
+        there = sorted(path.name for path in self.moments.iterdir())
+        raise AssertionError(f"nobody came to {list(moments)}; there is {there}\n{self.errors()}")
 
     def wait_for_units(self, count: int, driver: "subprocess.Popen[bytes]") -> None:
         """Wait until at least so many units are finished."""
@@ -199,6 +208,11 @@ def assert_undisturbed(scene: Scene, undisturbed: Undisturbed) -> None:
         if content != undisturbed.units[name]
     ]
     assert differing == []
+
+
+def at_most(count: int, repeated: Mapping[str, Collection[str]]) -> bool:
+    """Whether no kind of work was repeated for more than `count` documents."""
+    return all(len(documents) <= count for documents in repeated.values())
 
 
 def kill_tree(process: "subprocess.Popen[bytes]") -> None:

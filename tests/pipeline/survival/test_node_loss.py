@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 from tests.pipeline.survival.clusters import RayCluster, ray_cluster
-from tests.pipeline.survival.plain import undisturbed
 from tests.pipeline.survival.scenes import (
+    NUM_DOCUMENTS,
     UNIT_DOCUMENTS,
     Scene,
     Undisturbed,
     assert_undisturbed,
+    at_most,
     kill_tree,
 )
 
 pytestmark = pytest.mark.ray
 
-NUM_DOCUMENTS = 24
 NODE = {"num_cpus": 2, "num_gpus": 1}
 # Between stages a unit is only where the stage before it ran: a node takes them all with it.
 IN_FLIGHT_OF_A_REPLICA = 4 * 2 * UNIT_DOCUMENTS
@@ -31,11 +31,6 @@ IN_FLIGHT_OF_A_REPLICA = 4 * 2 * UNIT_DOCUMENTS
 def cluster() -> Iterator[RayCluster]:
     with ray_cluster(head={"num_cpus": 0}) as started:
         yield started
-
-
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
-    return undisturbed(Scene(tmp_path_factory.mktemp("plain"), NUM_DOCUMENTS))
 
 
 @pytest.fixture(autouse=True)
@@ -64,8 +59,7 @@ def test_replicas_go_on_where_there_is_room_and_with_fewer_where_there_is_none(
         kill_tree(driver)
     assert_undisturbed(scene, reference)
     assert len(scene.processes()) == 3  # the third on the spare node, and no fourth
-    repeated = scene.repeated(reference)
-    assert all(len(found) <= 2 * IN_FLIGHT_OF_A_REPLICA for found in repeated.values())
+    assert at_most(2 * IN_FLIGHT_OF_A_REPLICA, scene.repeated(reference))
 
 
 def test_a_run_whose_last_node_goes_waits_for_the_next(
@@ -85,5 +79,4 @@ def test_a_run_whose_last_node_goes_waits_for_the_next(
         kill_tree(driver)
     assert_undisturbed(scene, reference)
     assert len(scene.processes()) == 2
-    repeated = scene.repeated(reference)
-    assert all(len(found) <= IN_FLIGHT_OF_A_REPLICA for found in repeated.values())
+    assert at_most(IN_FLIGHT_OF_A_REPLICA, scene.repeated(reference))

@@ -7,17 +7,18 @@ from pathlib import Path
 import pytest
 
 from tests.pipeline.survival.namespaces import RealNodes, real_nodes
-from tests.pipeline.survival.plain import undisturbed
 from tests.pipeline.survival.scenes import (
+    NUM_DOCUMENTS,
     UNIT_DOCUMENTS,
     Scene,
+    Undisturbed,
     assert_undisturbed,
+    at_most,
     kill_tree,
 )
 
 pytestmark = pytest.mark.ray
 
-NUM_DOCUMENTS = 24
 SHORT_S = 2.5  # before Ray misses a node: four checks of at least a second
 IN_FLIGHT_OF_A_REPLICA = 4 * 2 * UNIT_DOCUMENTS  # in four stages; see test_node_loss.py
 WORKERS = ("left", "right")
@@ -34,10 +35,9 @@ def nodes() -> Iterator[RealNodes]:
 
 
 def test_a_short_partition_costs_nothing_and_a_lasting_one_the_work_in_flight(
-    nodes: RealNodes, tmp_path: Path
+    nodes: RealNodes, reference: Undisturbed, tmp_path: Path
 ) -> None:
-    reference = undisturbed(Scene(tmp_path / "plain", NUM_DOCUMENTS))
-    scene = Scene(tmp_path / "parted", NUM_DOCUMENTS, engine={"replicas": 2, "num_gpus": 1})
+    scene = Scene(tmp_path, NUM_DOCUMENTS, engine={"replicas": 2, "num_gpus": 1})
     scene.hold("sample", 5)
     scene.hold("sample", 13)
     driver = scene.start(
@@ -60,7 +60,7 @@ def test_a_short_partition_costs_nothing_and_a_lasting_one_the_work_in_flight(
     assert len(scene.processes()) == 2
     repeated = scene.repeated(reference)
     assert repeated  # the answer of the parted node never came
-    assert all(len(found) <= IN_FLIGHT_OF_A_REPLICA for found in repeated.values())
+    assert at_most(IN_FLIGHT_OF_A_REPLICA, repeated)
 
 
 def where(nodes: RealNodes, pid: int) -> str:

@@ -14,6 +14,7 @@ from pipeline.status import status_table
 from tests.pipeline.survival.clusters import RayCluster, ray_cluster
 from tests.pipeline.survival.plain import undisturbed
 from tests.pipeline.survival.scenes import (
+    NUM_DOCUMENTS,
     UNIT_DOCUMENTS,
     Scene,
     Undisturbed,
@@ -25,7 +26,6 @@ from tests.pipeline.survival.scenes import (
 
 pytestmark = pytest.mark.ray
 
-NUM_DOCUMENTS = 24
 # Each in a unit of its own, first or second of two.
 POISON = {2: "read", 7: "sample", 11: "loss"}
 MARKS = {number: f"dies-{kind}" for number, kind in POISON.items()}

@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 
 from tests.pipeline.survival.clusters import RayCluster, ray_cluster
-from tests.pipeline.survival.plain import undisturbed
 from tests.pipeline.survival.scenes import (
+    NUM_DOCUMENTS,
     UNIT_DOCUMENTS,
     Scene,
     Undisturbed,
     assert_undisturbed,
+    at_most,
     kill_tree,
 )
 
 pytestmark = pytest.mark.ray
 
-NUM_DOCUMENTS = 24
 NUM_UNITS = NUM_DOCUMENTS // UNIT_DOCUMENTS
 # A stage holds what keeps one replica busy: a unit at work and one that waits. Sample, execute and
 # score are three stages.
@@ -33,16 +33,6 @@ IN_FLIGHT = 3 * 2 * UNIT_DOCUMENTS
 def cluster() -> Iterator[RayCluster]:
     with ray_cluster(head={"num_cpus": 4}) as started:
         yield started
-
-
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
-    return undisturbed(Scene(tmp_path_factory.mktemp("plain"), NUM_DOCUMENTS))
-
-
-def at_most(count: int, repeated: dict[str, set[str]]) -> bool:
-    """Whether no kind of work was repeated for more than `count` documents."""
-    return all(len(documents) <= count for documents in repeated.values())
 
 
 def test_a_killed_driver_is_continued_by_the_same_command(
@@ -84,11 +74,11 @@ def test_killed_workers_of_every_stage_and_a_killed_tool_change_nothing(
         scene.hold(*moment)
     driver = scene.start(*cluster.joined, ray_directory=cluster.directory)
     try:
-        for (kind, number), victim in moments.items():
-            scene.held(kind, number, driver)
-            oldest, *_ = cluster.find(victim)
+        while moments:  # what a killed stage held comes later: any order is right
+            moment, _ = scene.first_held(moments, driver)
+            oldest, *_ = cluster.find(moments.pop(moment))
             os.kill(oldest, signal.SIGKILL)
-            scene.release(kind, number)
+            scene.release(*moment)
         scene.finish(driver)
     finally:
         kill_tree(driver)
