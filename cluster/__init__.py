@@ -1,1 +1,1 @@
-"""Where the workflow runs: launchers and monitoring for a cluster."""
+"""Where a run happens: on this machine, under Slurm, on Kubernetes, in a cloud, and watched."""

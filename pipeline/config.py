@@ -7,12 +7,11 @@ places in a store, as s3://bucket/name. Unknown keys and wrong types are errors 
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from pipeline.engine_config import EngineConfig as EngineConfig
-from pipeline.engine_config import EnginesConfig, Kind, PoolPlan, Section, plan_pools
-from tools.base import ConfigError, one_line
+from pipeline.engine_config import EnginesConfig, Kind, PoolPlan, plan_pools
+from pipeline.settings import Section, read_settings
 from tools.calls import is_tool_name
 from tools.places import OutputField, Place, PlaceField
 
@@ -161,25 +160,4 @@ def load_config(path: Path, *, run: Place | None = None) -> RunConfig:
     Raises:
         ConfigError: the file is missing or is not YAML, or a key is unknown or has a wrong type.
     """
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: no such configuration file") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: not readable as YAML: {one_line(error)}") from None
-    if not isinstance(data, dict):
-        raise ConfigError(f"{path}: expected a mapping of settings, got {type(data).__name__}")
-    if run is not None:
-        data["run"] = str(run)
-    try:
-        return RunConfig.model_validate(data)
-    except ValidationError as error:
-        raise ConfigError(f"{path}: {describe(error)}") from None
-
-
-def describe(error: ValidationError) -> str:
-    """All problems of a configuration in one line: `key: what is wrong`, joined by "; "."""
-    return "; ".join(
-        f"{'.'.join(str(part) for part in problem['loc']) or 'config'}: {problem['msg']}"
-        for problem in error.errors()
-    )
+    return read_settings(path, RunConfig, {} if run is None else {"run": str(run)})

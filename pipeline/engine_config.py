@@ -4,7 +4,9 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
+
+from pipeline.settings import Section
 
 Kind = Literal["position", "sample", "loss"]  # P, S and L
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -12,12 +14,6 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 BUILT_IN = ("auto", "torch", "vllm")
 _OWN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 VLLM_CONCURRENCY = 4  # units at once; its scheduler mixes the requests of all of them
-
-
-class Section(BaseModel):
-    """A part of the configuration: immutable, no unknown keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class EngineConfig(Section):

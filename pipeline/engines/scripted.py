@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
 from pipeline.config import ModelConfig
-from pipeline.engine_config import EngineConfig, Section
+from pipeline.engine_config import EngineConfig
 from pipeline.engines.checkpoint import check_location, load_config, weights_id
 from pipeline.engines.protocol import (
     EngineInfo,
@@ -30,6 +30,7 @@ from pipeline.engines.protocol import (
     SampleRequest,
     SamplingParams,
 )
+from pipeline.settings import Section
 from pipeline.tokens import TokenCodec
 from tools.base import ConfigError
 from tools.calls import CLOSE

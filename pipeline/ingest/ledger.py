@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from pipeline.config import describe
+from pipeline.settings import describe
 from tools.atomic import write_bytes_atomically
 from tools.base import ConfigError
 from tools.places import Place, read_if_there, why

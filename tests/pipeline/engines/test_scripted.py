@@ -96,7 +96,10 @@ def test_windows_end_with_the_text(engine: ScriptedEngine, codec: TokenCodec) ->
     [
         ({"name": NAME, "options": {"second": 1}}, "second: Extra inputs are not permitted"),
         ({"name": "nowhere:Engine"}, "engine nowhere:Engine: cannot import nowhere: ModuleNotFoun"),
-        ({"name": "pipeline.tokens:Codec"}, "engine pipeline.tokens:Codec: .* has no callable 'Codec'"),
+        (
+            {"name": "pipeline.tokens:Codec"},
+            "pipeline.tokens:Codec: .* has no callable 'Codec'",
+        ),
         ({"name": "pipeline.tokens:Ids"}, r"engine pipeline.tokens:Ids: the class has no describe"),
     ],
 )
