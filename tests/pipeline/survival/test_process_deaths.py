@@ -111,7 +111,8 @@ def test_killed_replicas_of_engines_of_their_own_change_nothing(
         scene.die_once(kind, number)
     finished(scene, cluster)
     assert_undisturbed(scene, reference)
-    assert at_most(3 * UNIT_DOCUMENTS, scene.repeated(reference))
+    # Sampling asks all three, and a replica of S is at work on two units when P is elsewhere.
+    assert at_most(3 * 2 * UNIT_DOCUMENTS, scene.repeated(reference))
 
 
 def test_files_that_are_torn_or_left_over_cost_their_own_units_alone(
