@@ -98,6 +98,7 @@ def test_the_commands_for_your_own_text(checkout: Path, ray_directory: Path) -> 
             stream.write(json.dumps(ccnet) + "\n")
     config = yaml.safe_load((ROOT / "pipeline" / "configs" / "demo.yaml").read_text())
     config |= {"input": "documents", "run": "runs/my"}
+    config["tools"] = {name: config["tools"][name] for name in ("Calculator", "WikiSearch")}
     (checkout / "my.yaml").write_text(yaml.safe_dump(config))
     commands = commands_of("## Your own text")
     assert [command.split()[3] for command in commands] == [

@@ -13,9 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.demo_runs import demo_config, pipeline, unit_bytes
+from pipeline.config import load_config
+from tests.pipeline.demo_runs import ROOT, demo_config, pipeline, unit_bytes
+from tests.pipeline.plain_run import plainly_annotated
 
 pytestmark = pytest.mark.ray
+
+PROMPT = ROOT / "pipeline" / "configs" / "demo_prompts" / "Calculator.txt"
 
 
 def free_port() -> int:
@@ -58,17 +62,14 @@ def wait_for(port: int, head: "subprocess.Popen[bytes]") -> None:
     raise AssertionError("the head node does not listen")
 
 
-def test_a_running_cluster_gives_the_bytes_of_a_local_run(
-    cluster: str, tmp_path: Path, ray_directory: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_running_cluster_gives_the_bytes_of_a_run_without_ray(
+    cluster: str, tmp_path: Path, ray_directory: Path
 ) -> None:
-    config = demo_config(tmp_path, 8)
-    there, here = tmp_path / "there", tmp_path / "here"
+    config = demo_config(tmp_path, 8, tools={"Calculator": {"prompt": str(PROMPT), "k": 2, "m": 2}})
+    there, plain = tmp_path / "there", tmp_path / "plain"
     pipeline("annotate", config, "--run", there, "--address", cluster, ray_directory=ray_directory)
-    monkeypatch.delenv("RAY_AUTH_MODE")
-    monkeypatch.delenv("RAY_AUTH_TOKEN")
-    pipeline("annotate", config, "--run", here, "--no-dashboard", ray_directory=ray_directory)
     assert len(unit_bytes(there)) == 2
-    assert unit_bytes(there) == unit_bytes(here)
+    assert unit_bytes(there) == plainly_annotated(load_config(config, run=plain))
 
 
 def test_an_address_where_nothing_runs_is_one_clear_line(

@@ -20,6 +20,7 @@ from tests.pipeline.survival.scenes import (
     at_most,
     kill_tree,
 )
+from tools.usage import total_usage
 
 pytestmark = pytest.mark.ray
 
@@ -84,6 +85,8 @@ def test_killed_workers_of_every_stage_and_a_killed_tool_change_nothing(
         kill_tree(driver)
     assert_undisturbed(scene, reference)
     assert at_most(IN_FLIGHT, scene.repeated(reference))
+    usage = total_usage(mark.tools for mark in scene.run.done_marks())["Calculator"]
+    assert usage.restarts >= 1 and usage.retries >= 1 and usage.failures == 0
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
