@@ -37,3 +37,23 @@ class Attempts:
         """Forget these: they were done, or failed in a way that the process survived."""
         for work in works:
             self._begun.pop(work, None)
+
+
+class UnitsInFlight:
+    """The units that were read and are not committed yet: told from the work of these stages."""
+
+    def __init__(self) -> None:
+        self._units: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._units)
+
+    def begin(self, works: Iterable[Work]) -> None:
+        """A unit that is read again, as a process died, is the same unit."""
+        self._units.update(work[1] for work in works if work[0] == "read")
+
+    def end(self, works: Iterable[Work]) -> None:
+        self._units.difference_update(work[-1] for work in works if work[0] == "commit")
+
+    def clear(self) -> None:
+        self._units.clear()

@@ -1,0 +1,96 @@
+"""What is counted of a unit and of a run for those who watch it."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pipeline.attempts import UnitsInFlight
+from pipeline.schemas import SCORED
+from pipeline.time_left import TimeLeft
+from pipeline.unit_counts import GAIN_EDGES, count_rows
+
+
+def call(tool: str, status: str | None, gain: float | None, **losses: float) -> dict[str, Any]:
+    return {"tool": tool, "position": 3, "status": status, "gain": gain} | losses
+
+
+def row(doc_id: str, calls: list[dict[str, Any]], **values: Any) -> dict[str, Any]:
+    return {
+        "doc_id": doc_id, "part": 0, "text": "x", "input_ids": [1], "offers": [], "calls": calls,
+        "positions": [],
+    } | values  # fmt: skip
+
+
+def test_counts_of_a_unit_are_those_of_its_rows() -> None:
+    rows = [
+        row(
+            "a",
+            [
+                call("Calculator", "ok", 1.0),
+                call("Calculator", "ok", None, loss_empty=0.5, loss_plus=2.0),  # at most -1.5
+                call("Calculator", "timeout", None),
+                call("Calculator", None, None),  # not executed
+                call("Calendar", "ok", 0.75),
+            ],
+            positions=[{"tool": tool} for tool in ("Calculator", "Calculator", "Calendar")],
+        ),
+        row("b", [call("Calculator", "ok", 9.0)]),
+        row("c", [], dropped="too_short"),
+        row("d", [], positions=[{"tool": "QA"}]),
+    ]
+    table = pa.Table.from_pylist(rows, schema=SCORED)
+    counts = count_rows(table, {"Calculator": 1.0, "Calendar": 1.0, "QA": 1.0})
+    assert counts.documents == {"done": 3, "too_short": 1}
+    assert list(counts.tools) == ["Calculator", "Calendar", "QA"]
+    calculator, calendar, qa = counts.tools.values()
+    assert (calculator.positions, calculator.candidates) == (2, 5)
+    assert calculator.executed == {"ok": 3, "timeout": 1}
+    assert (calculator.kept, calendar.kept) == (2, 0)
+    not_above = dict(zip((*GAIN_EDGES, "all"), calculator.gains, strict=True))
+    assert not_above[-2.0] == 0 and not_above[-1.0] == not_above[0.75] == 1
+    assert not_above[1.0] == not_above[6.0] == 2 and not_above["all"] == 3
+    assert (qa.positions, qa.candidates, qa.executed, set(qa.gains)) == (1, 0, {}, {0})
+
+
+def test_counts_do_not_depend_on_how_rows_lie_in_memory() -> None:
+    rows = [row(str(n), [call("Calendar", "ok", float(n))]) for n in range(6)]
+    whole = pa.Table.from_pylist(rows, schema=SCORED)
+    pieces = pa.concat_tables([whole.slice(0, 2), whole.slice(2, 1), whole.slice(3)])
+    assert count_rows(pieces, {"Calendar": 2.0}) == count_rows(whole, {"Calendar": 2.0})
+    assert count_rows(whole.slice(2, 3), {"Calendar": 3.0}).tools["Calendar"].kept == 2
+
+
+def test_time_left_is_told_from_the_second_commit_at_the_rate_since_the_first() -> None:
+    left = TimeLeft(100)
+    assert left.seconds() is None
+    left.committed(10, now=50.0)
+    assert left.seconds() is None
+    left.committed(20, now=60.0)  # 2 documents a second
+    assert left.seconds() == pytest.approx(35.0)
+    left.committed(70, now=70.0)
+    assert (left.documents, left.seconds()) == (0, 0.0)
+
+
+def test_time_left_forgets_what_was_long_ago() -> None:
+    left = TimeLeft(10_000)
+    for n in range(100):
+        left.committed(1, now=100.0 * n)  # slow
+    for n in range(1000):
+        left.committed(1, now=9900.0 + n)  # fast: one each second
+    assert left.seconds() == pytest.approx(8900.0)
+
+
+def test_units_are_in_flight_from_their_reading_to_their_commit() -> None:
+    units = UnitsInFlight()
+    units.begin([("read", "1")])
+    units.begin([("read", "2")])
+    units.begin([("read", "2"), ("read", "2", "file")])  # again, as a process died
+    units.begin([("execute", "batch", "Calculator", "1 + 1", "None"), ("sample", "3")])
+    units.end([("read", "1")])
+    units.begin([("commit", "unit", "1")])
+    assert len(units) == 2
+    units.end([("commit", "unit", "1"), ("commit", "unit alone", "1")])
+    assert len(units) == 1
+    units.clear()
+    assert len(units) == 0
