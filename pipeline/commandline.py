@@ -8,8 +8,9 @@ from rich.markup import escape
 
 from tools.base import ToolformerError, one_line
 
-stdout = Console()
-stderr = Console(stderr=True, soft_wrap=True, highlight=False)
+# No emoji: in a name such as package.module:X: they would stand where the name does.
+stdout = Console(emoji=False)
+stderr = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
 
 _INTERRUPTED = 130
 

@@ -52,7 +52,7 @@ def index_wikipedia(
             k1=k1,
             b=b,
             java_heap_mb=java_heap_mb,
-            console=Console(stderr=True),
+            console=Console(stderr=True, emoji=False),
         )
     )
 

@@ -107,5 +107,5 @@ def main() -> None:
     try:
         app()
     except ToolformerError as error:
-        Console(stderr=True).print(f"error: {error}", style="red", markup=False, soft_wrap=True)
+        Console(stderr=True, emoji=False).print(f"error: {error}", style="red", markup=False, soft_wrap=True)
         sys.exit(1)

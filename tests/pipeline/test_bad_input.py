@@ -172,6 +172,14 @@ def test_a_wrong_key_or_type_is_named(
     assert line.startswith(f"{config}: ") and problem in line
 
 
+def test_an_engine_of_ones_own_that_is_not_there_is_named_letter_by_letter(
+    tmp_path: Path, refusal: Refusal
+) -> None:
+    # ":X:" is a cross to a terminal that knows emoji.
+    config = demo_config(tmp_path, 4, engine="none.such:X")
+    assert refusal("plan", config).startswith("engine none.such:X: cannot import none.such: ")
+
+
 @pytest.mark.parametrize(
     ("tools", "problem"),
     [
