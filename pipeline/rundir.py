@@ -26,6 +26,7 @@ from pipeline.config import RunConfig
 from pipeline.parquet import parquet_bytes
 from pipeline.redrive import count_failed
 from pipeline.schemas import SCORED, conform
+from pipeline.tally import ToolTally, tally_tools
 from pipeline.units import Unit, read_manifest
 from tools.atomic import write_bytes_atomically, write_text_atomically
 from tools.base import ContractError, InputError, OutputError
@@ -59,6 +60,7 @@ class DoneMark(BaseModel):
     seconds: dict[str, float]  # by stage
     tokens: dict[str, int]  # run through the model, by kind
     tools: dict[str, ToolUsage] = {}  # what was asked of them
+    tallies: dict[str, ToolTally] = {}  # what came of it, by tool; {} in marks that do not say
     begun_at: float = 0.0  # Unix time when it was read; 0 in marks that do not say
     finished_at: float  # Unix time
 
@@ -291,6 +293,7 @@ def commit_unit(run: RunDir, unit: Unit, scored: pa.Table, mark: dict[str, Any])
         rows=table.num_rows,
         dropped={reason: dropped.count(reason) for reason in sorted(set(dropped))},
         failed=count_failed(table),
+        tallies=tally_tools(table),
         bytes=len(content),
         blake2b=hashlib.blake2b(content, digest_size=16).hexdigest(),
         **mark,
