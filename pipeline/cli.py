@@ -22,6 +22,7 @@ from pipeline.preview import preview
 from pipeline.report.calls import CallFilter, best_calls
 from pipeline.report.html import write_report
 from pipeline.report.stats import Stats, collect_stats
+from pipeline.report.survey import survey
 from pipeline.rundir import DoneMark, RunDir
 from pipeline.soak.command import soak_command
 from pipeline.status import status_table
@@ -147,15 +148,11 @@ def report_command(run: Run) -> None:
         built = read_if_there(run / BUILD_MARK)
     except OSError as error:
         raise InputError(f"{run / BUILD_MARK}: cannot be read: {why(error)}") from None
-    stats = _stats(directory, marks)
+    found = survey(directory.unit_files(marks), marks, config)
     page = write_report(
-        directory.report_path,
-        stats,
-        config,
-        directory.unit_files(marks),
-        build=None if built is None else json.loads(built),
+        directory.report_path, found, config, build=None if built is None else json.loads(built)
     )
-    stdout.print(summary_table(stats))
+    stdout.print(summary_table(found.stats))
     _tell(f"report: {page}")
 
 

@@ -46,6 +46,12 @@ class ShownCall:
         return min(self.loss_empty, self.loss_call)
 
     @property
+    def worth(self) -> float:
+        """The gain or what it is at most; minus infinity where neither is known."""
+        known = self.gain if self.gain is not None else self.gain_below
+        return float("-inf") if known is None else known
+
+    @property
     def gain_text(self) -> str:
         """The gain with its sign; "< x" where only a bound is known; else why there is none."""
         if self.gain is not None:
@@ -90,32 +96,50 @@ class _Ranked:
     shown: ShownCall = field(compare=False)
 
 
+CALL_COLUMNS = ("doc_id", "text", "calls")
+
+
+class CallFinder:
+    """Answers queries in one pass: `limit` candidates for each are in memory at a time."""
+
+    def __init__(self, queries: Sequence[CallQuery], tau_f: Mapping[str, float]) -> None:
+        self._queries, self._tau_f = queries, tau_f
+        self._found: list[list[_Ranked]] = [[] for _ in queries]
+        self._units = 0
+
+    def add(self, unit: pa.Table, candidates: Candidates) -> None:
+        """Looks through one unit, of which there are at least CALL_COLUMNS."""
+        kept_C = _kept_C(candidates, self._tau_f)
+        for q, query in enumerate(self._queries):
+            key_C = _key_C(candidates, lowest=query.lowest)
+            chosen = np.flatnonzero(_matches_C(unit, candidates, kept_C, query.where))
+            chosen = chosen[np.argsort(key_C[chosen], kind="stable")[: query.limit]]
+            if len(self._found[q]) == query.limit:
+                chosen = chosen[key_C[chosen] < self._found[q][-1].rank[0]]
+            ranked = (
+                _Ranked((float(key_C[c]), self._units, int(c)), _show(unit, candidates, kept_C, c))
+                for c in chosen
+            )
+            self._found[q] = heapq.nsmallest(query.limit, [*self._found[q], *ranked])
+        self._units += 1
+
+    def found(self) -> list[list[ShownCall]]:
+        """The answer to each query so far, best (or worst) first."""
+        return [[ranked.shown for ranked in best] for best in self._found]
+
+
 def find_calls(
     unit_files: Iterable[Place], tau_f: Mapping[str, float], queries: Sequence[CallQuery]
 ) -> list[list[ShownCall]]:
-    """The answer to each query, best (or worst) first, in one pass over the units.
-
-    One unit and `limit` candidates for each query are in memory at a time.
+    """The answer to each query, best (or worst) first.
 
     Raises:
         InputError: a unit cannot be read.
     """
-    found: list[list[_Ranked]] = [[] for _ in queries]
-    for unit_number, (_, unit) in enumerate(read_units(unit_files, ("doc_id", "text", "calls"))):
-        candidates = candidates_of(unit)
-        kept_C = _kept_C(candidates, tau_f)
-        for q, query in enumerate(queries):
-            key_C = _key_C(candidates, lowest=query.lowest)
-            chosen = np.flatnonzero(_matches_C(unit, candidates, kept_C, query.where))
-            chosen = chosen[np.argsort(key_C[chosen], kind="stable")[: query.limit]]
-            if len(found[q]) == query.limit:
-                chosen = chosen[key_C[chosen] < found[q][-1].rank[0]]
-            ranked = (
-                _Ranked((float(key_C[c]), unit_number, int(c)), _show(unit, candidates, kept_C, c))
-                for c in chosen
-            )
-            found[q] = heapq.nsmallest(query.limit, [*found[q], *ranked])
-    return [[ranked.shown for ranked in best] for best in found]
+    finder = CallFinder(queries, tau_f)
+    for _, unit in read_units(unit_files, CALL_COLUMNS):
+        finder.add(unit, candidates_of(unit))
+    return finder.found()
 
 
 def best_calls(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from pipeline.report.svg import label, line, picture, round_up
 from pipeline.report.tool_stats import GainHistogram
 
 _WIDTH, _HEIGHT = 640, 230
@@ -28,16 +29,14 @@ class _Frame:
         return round(_HEIGHT - _BOTTOM - count / self.count_max * (_HEIGHT - _TOP - _BOTTOM), 1)
 
 
-def gain_histogram_svg(histogram: GainHistogram, tau_f: float, *, label: str) -> Markup:
+def gain_histogram_svg(histogram: GainHistogram, tau_f: float, *, title: str) -> Markup:
     """An <svg> of the histogram: gains at least tau_f, gains below, and mere bounds.
 
     Colours come from the page's style sheet (classes kept, below, bound, axis, tick, tau).
     """
     frame = _frame(histogram, tau_f)
     parts = [*_axes(frame), *_bars(histogram, frame, tau_f), *_threshold(frame, tau_f)]
-    return Markup('<svg viewBox="0 0 {w} {h}" role="img" aria-label="{label}">{body}</svg>').format(
-        w=_WIDTH, h=_HEIGHT, label=label, body=Markup("").join(parts)
-    )
+    return picture(_WIDTH, _HEIGHT, parts, title=title)
 
 
 def _frame(histogram: GainHistogram, tau_f: float) -> _Frame:
@@ -49,7 +48,7 @@ def _frame(histogram: GainHistogram, tau_f: float) -> _Frame:
     return _Frame(
         gain_min=min(edges[first] if filled else 0.0, -0.5),
         gain_max=max(edges[last + 1] if filled else 0.0, tau_f + 0.5),
-        count_max=_round_up(max(totals)),
+        count_max=round_up(max(totals)),
     )
 
 
@@ -86,42 +85,25 @@ def _bar(
 
 def _axes(frame: _Frame) -> list[Markup]:
     baseline = frame.y(0)
-    parts = [_line("axis", _LEFT, baseline, _WIDTH - _RIGHT, baseline)]
+    parts = [line("axis", _LEFT, baseline, _WIDTH - _RIGHT, baseline)]
     step = 0.5 if frame.gain_max - frame.gain_min <= 4 else 1.0
     gain = -step * int(-frame.gain_min / step)
     while gain <= frame.gain_max:
-        parts.append(_text("tick middle", frame.x(gain), baseline + 20, f"{gain:g}"))
+        parts.append(label("tick middle", frame.x(gain), baseline + 20, f"{gain:g}"))
         gain += step
     for count in (frame.count_max // 2, frame.count_max):
         if count:
-            parts.append(_line("grid", _LEFT, frame.y(count), _WIDTH - _RIGHT, frame.y(count)))
-            parts.append(_text("tick end", _LEFT - 6, frame.y(count) + 4, f"{count:,}"))
+            parts.append(line("grid", _LEFT, frame.y(count), _WIDTH - _RIGHT, frame.y(count)))
+            parts.append(label("tick end", _LEFT - 6, frame.y(count) + 4, f"{count:,}"))
     middle = (_LEFT + _WIDTH - _RIGHT) / 2
-    parts.append(_text("tick middle", middle, _HEIGHT - 8, "gain L\u207b \u2212 L\u207a (nats)"))
-    parts.append(_text("tick", 2, 16, "calls"))
+    parts.append(label("tick middle", middle, _HEIGHT - 8, "gain L\u207b \u2212 L\u207a (nats)"))
+    parts.append(label("tick", 2, 16, "calls"))
     return parts
 
 
 def _threshold(frame: _Frame, tau_f: float) -> list[Markup]:
     x = frame.x(tau_f)
     return [
-        _line("tau", x, _TOP - 10, x, frame.y(0)),
-        _text("tau middle", x, _TOP - 16, _TAU_F.format(f"{tau_f:g}")),
+        line("tau", x, _TOP - 10, x, frame.y(0)),
+        label("tau middle", x, _TOP - 16, _TAU_F.format(f"{tau_f:g}")),
     ]
-
-
-def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Markup:
-    return Markup('<line class="{}" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(kind, x1, y1, x2, y2)
-
-
-def _text(kind: str, x: float, y: float, text: str) -> Markup:
-    return Markup('<text class="{}" x="{}" y="{}">{}</text>').format(kind, x, y, text)
-
-
-def _round_up(count: int) -> int:
-    """The next even number with one or two leading digits: 2, 4, ..., 10, 12, ..., 100, 120."""
-    magnitude = 1
-    while count > 20 * magnitude:
-        magnitude *= 10
-    step = 2 * magnitude
-    return max(2, -(-count // step) * step)

@@ -15,6 +15,10 @@ from pipeline.documents.foreign_text import Verdict
 # Gains are counted in bins of a quarter nat; the first and the last bin are open.
 BIN_EDGES: NDArray[np.float64] = np.linspace(-3.0, 6.0, 37)
 
+_SHOWN_ERRORS = 8
+_MOST_ERRORS = 2_000  # different ones in memory; beyond them counts of rare ones begin anew
+_LONGEST_ERROR = 200
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GainHistogram:
@@ -27,6 +31,15 @@ class GainHistogram:
     edges: list[float]
     counts: list[int]
     bound_counts: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorText:
+    """What a tool said of calls it could not answer, and of how many."""
+
+    status: str
+    text: str
+    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +59,7 @@ class ToolStats:
     looks_ahead: int  # of these, not executed: their input stands only after them
     executed: int
     status: dict[str, int]  # of the executed, by tools.base.ToolStatus
+    errors: list[ErrorText]  # the most frequent ones, of those that have no result
     scored: int  # with a loss given the result
     kept: int  # gain >= tau_f
     examples: int  # documents with a kept call
@@ -78,6 +92,7 @@ class ToolCounter:
         self._offers: Counter[str] = Counter()
         self._paragraphs: Counter[str] = Counter()
         self._status: Counter[str] = Counter()
+        self._errors: Counter[tuple[str, str]] = Counter()
         self._kept_at: Counter[float] = Counter()
         self._examples_at: Counter[float] = Counter()
         self._gains = np.zeros(len(BIN_EDGES) - 1, dtype=np.int64)
@@ -100,7 +115,7 @@ class ToolCounter:
         )
         mine_C = candidates.tool_C == self._name
         self._add_calls(
-            candidates.calls.field("status").filter(pa.array(mine_C)),
+            candidates.calls.filter(pa.array(mine_C)),
             row_c=candidates.row_C[mine_C],
             gain_c=candidates.gain_C[mine_C],
             bound_c=candidates.bound_C[mine_C],
@@ -109,14 +124,16 @@ class ToolCounter:
 
     def _add_calls(
         self,
-        status: pa.Array,
+        calls: pa.StructArray,
         *,
         row_c: NDArray[np.int64],
         gain_c: NDArray[np.float64],
         bound_c: NDArray[np.float64],
         looks_ahead_c: NDArray[np.bool_],
     ) -> None:
+        status = calls.field("status")
         self._status.update(by_value(status))
+        self._add_errors(calls.filter(calls.field("error").is_valid()))
         self._sums.update(
             candidates=len(status),
             looks_ahead=int(np.count_nonzero(looks_ahead_c)),
@@ -129,6 +146,13 @@ class ToolCounter:
             self._examples_at[tau_f] += len(np.unique(row_c[kept_c]))
         self._gains += _histogram(gain_c[~np.isnan(gain_c)])
         self._bounds += _histogram(bound_c[np.isnan(gain_c) & ~np.isnan(bound_c)])
+
+    def _add_errors(self, calls: pa.StructArray) -> None:
+        for status, error in zip(calls.field("status"), calls.field("error"), strict=True):
+            text = " ".join(error.as_py().split())[:_LONGEST_ERROR]
+            self._errors[status.as_py() or "", text] += 1
+        if len(self._errors) > _MOST_ERRORS:  # those seen once may be of any number
+            self._errors = Counter(dict(self._errors.most_common(_MOST_ERRORS // 2)))
 
     def _mine(self, column: pa.ChunkedArray) -> pa.Table:
         table = _flat(column)
@@ -149,6 +173,10 @@ class ToolCounter:
             looks_ahead=self._sums["looks_ahead"],
             executed=self._sums["executed"],
             status=dict(sorted(self._status.items())),
+            errors=[
+                ErrorText(status, text, count)
+                for (status, text), count in self._errors.most_common(_SHOWN_ERRORS)
+            ],
             scored=self._sums["scored"],
             kept=self._kept_at[self._tau_f],
             examples=self._examples_at[self._tau_f],

@@ -27,6 +27,7 @@ from pipeline.prepare import prepare
 from pipeline.reading import SourceDocument
 from pipeline.report import collect_stats
 from pipeline.report.html import render
+from pipeline.report.survey import survey
 from pipeline.sampling import sample_calls
 from pipeline.schemas import SCORED, conform
 from pipeline.scoring import score_calls
@@ -234,7 +235,7 @@ def test_the_report_and_the_summary_say_how_many_paragraphs_were_read(tmp_path: 
     with console.capture() as capture:
         console.print(summary_table(stats))
     assert f"MT reads {said}" in capture.get()
-    page = render(stats, config(tools={"MT": {}}), [path])
+    page = render(survey([path], [], config(tools={"MT": {}})), config(tools={"MT": {}}))
     assert f"1 documents (1 by foreign_text),\n{said}, " in page
     assert "1 ask for what stands only after them: not executed" in page
 

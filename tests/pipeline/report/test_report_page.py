@@ -1,5 +1,7 @@
 """The page: complete, self-contained, and safe against the text it shows."""
 
+import base64
+import hashlib
 import json
 import re
 from dataclasses import asdict
@@ -7,7 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from pipeline.build import build
-from pipeline.report import collect_stats, write_report
+from pipeline.report import collect_stats, survey, write_report
 from pipeline.report.html import render
 from pipeline.report.plots import gain_histogram_svg
 from pipeline.report.tool_stats import BIN_EDGES, GainHistogram
@@ -46,8 +48,7 @@ class Elements(HTMLParser):
 
 def report(directory: Path, unit_files: list[Path]) -> str:
     config = run_config()
-    stats = collect_stats(unit_files, [], config)
-    page = write_report(directory / "report", stats, config, unit_files)
+    page = write_report(directory / "report", survey(unit_files, [], config), config)
     assert page == directory / "report" / "index.html"
     return page.read_text(encoding="utf-8")
 
@@ -55,8 +56,11 @@ def report(directory: Path, unit_files: list[Path]) -> str:
 def test_the_page_refers_to_nothing_outside_itself(tmp_path: Path) -> None:
     page = report(tmp_path, two_units(tmp_path / "units"))
     elements = Elements(page)
-    assert not {"script", "link", "img", "iframe", "object", "embed"} & set(elements.tags)
-    assert not {"src", "href", "xlink:href", "srcset"} & {name for name, _ in elements.attributes}
+    assert not {"link", "img", "iframe", "object", "embed", "base"} & set(elements.tags)
+    assert not {"src", "xlink:href", "srcset"} & {name for name, _ in elements.attributes}
+    links = {value for name, value in elements.attributes if name == "href"}
+    ids = {f"#{value}" for name, value in elements.attributes if name == "id"}
+    assert links <= ids and "#calls" in links
     assert not re.search(r"url\(|@import|https?:", page)
 
 
@@ -65,9 +69,44 @@ def test_hostile_text_is_shown_and_not_run(tmp_path: Path) -> None:
     unit = write_unit(tmp_path / "0.parquet", [row(f"doc {HOSTILE}", HOSTILE, calls)])
     page = report(tmp_path, [unit])
     elements = Elements(page)
-    assert not {"script", "img"} & set(elements.tags)
+    assert "img" not in elements.tags and elements.tags.count("script") == 1
     assert "onerror" not in {name for name, _ in elements.attributes}
     assert f"[Calculator({HOSTILE}) -> {HOSTILE}]" in elements.text
+
+
+def test_only_the_script_of_the_page_may_run(tmp_path: Path) -> None:
+    page = report(tmp_path, two_units(tmp_path / "units"))
+    (script,) = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
+    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert f"script-src 'sha256-{allowed}'" in policy and "default-src 'none'" in policy
+
+
+def test_what_would_garble_the_text_around_it_is_replaced(tmp_path: Path) -> None:
+    garbling = "a\u202eb\x1b[31mc\x00d\u2069e\nf\u200dg"
+    calls = [candidate("Calculator", 1, garbling, "7", plus=1.0)]
+    page = report(tmp_path, [write_unit(tmp_path / "0.parquet", [row("x", garbling, calls)])])
+    assert not re.search("[\u202e\x1b\x00\u2069]", page)
+    assert "Calculator(a\ufffdb\ufffd[31mc\ufffdd\ufffde\nf\u200dg)" in Elements(page).text
+
+
+def test_calls_are_rows_by_gain_that_a_script_can_find(tmp_path: Path) -> None:
+    page = report(tmp_path, two_units(tmp_path / "units"))
+    rows = re.findall(r'<tr data-gain="(.*?)" data-tool="(\w+)" data-kept="(\w+)">', page)
+    assert [(float(gain), tool, kept) for gain, tool, kept in rows] == [
+        (2.0, "Calculator", "kept"), (2.0, "Calendar", "kept"), (1.5, "Calculator", "kept"),
+        (1.25, "Calendar", "kept"), (1.0, "Calculator", "kept"),
+        (0.25, "Calculator", "dropped"), (0.1, "Calculator", "dropped"),
+    ]  # fmt: skip
+
+
+def test_long_texts_do_not_make_a_long_page(tmp_path: Path) -> None:
+    long = "many words " * 20_000
+    calls = [candidate("Calculator", at, f"{at}{long}", long, plus=1.0) for at in range(200)]
+    unit = write_unit(tmp_path / "0.parquet", [row(long, long, calls)])
+    page = report(tmp_path, [unit])
+    assert page.count("<tr data-gain") == 40
+    assert len(page) < 120_000
 
 
 def test_tools_counts_and_calls_are_on_the_page(tmp_path: Path) -> None:
@@ -102,7 +141,7 @@ def test_what_was_asked_of_the_tools_is_on_the_page(tmp_path: Path) -> None:
         unit_id="0", documents=2, rows=2, dropped={}, bytes=1, blake2b="", seconds={}, tokens={},
         tools={"Calculator": usage}, finished_at=0.0,
     )  # fmt: skip
-    page = render(collect_stats(files, [mark], config), config, files)
+    page = render(survey(files, [mark], config), config)
     (row,) = re.findall(r"<tr><td>Calculator</td>(<td>1,204.*?)</tr>", page)
     assert re.findall(r"<td>(.*?)</td>", row) == [
         "1,204", "734", "3", "2", "0", "2", "2.5", "550 ms", "2.2 s",
@@ -113,8 +152,8 @@ def test_what_was_asked_of_the_tools_is_on_the_page(tmp_path: Path) -> None:
 def test_a_built_run_shows_its_dataset(tmp_path: Path) -> None:
     files, config = two_units(tmp_path / "units"), run_config()
     summary = build(files, config, byte_codec(), tmp_path)
-    stats = collect_stats(files, [], config)
-    page = write_report(tmp_path / "report", stats, config, files, build=asdict(summary))
+    found = survey(files, [], config)
+    page = write_report(tmp_path / "report", found, config, build=asdict(summary))
     words = " ".join(Elements(page.read_text(encoding="utf-8")).text.split())
     assert "2 documents in C*, 4 calls" in words
 
@@ -127,10 +166,10 @@ def test_a_run_without_documents_has_a_page(tmp_path: Path) -> None:
 
 def test_stats_json_is_what_was_counted(tmp_path: Path) -> None:
     files, config = two_units(tmp_path / "units"), run_config()
-    stats = collect_stats(files, [], config)
-    write_report(tmp_path / "report", stats, config, files)
+    found = survey(files, [], config)
+    write_report(tmp_path / "report", found, config)
     saved = json.loads((tmp_path / "report" / "stats.json").read_text())
-    assert saved == asdict(stats)
+    assert saved == asdict(found.stats) == asdict(collect_stats(files, [], config))
     assert saved["tools"]["Calculator"]["kept"] == 3
     assert sorted(path.name for path in (tmp_path / "report").iterdir()) == [
         "index.html",
@@ -145,7 +184,7 @@ def test_bars_at_tau_f_and_above_are_marked_as_kept() -> None:
     bounds = [0] * len(counts)
     bounds[at[-1.0]] = 2
     histogram = GainHistogram(edges=BIN_EDGES.tolist(), counts=counts, bound_counts=bounds)
-    svg = gain_histogram_svg(histogram, 0.5, label='a "label" <here>')
+    svg = gain_histogram_svg(histogram, 0.5, title='a "label" <here>')
     bars = re.findall(r'<rect class="(\w+)"[^>]*><title>([^<]*)</title>', svg)
     assert bars == [
         ("bound", "at most -1 to -0.75 nats: 2 calls"),

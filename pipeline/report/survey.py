@@ -1,0 +1,67 @@
+"""Everything a report shows of the units of a run, in one pass over them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pipeline.build.candidates import candidates_of, read_units
+from pipeline.config import RunConfig
+from pipeline.report.calls import CALL_COLUMNS, CallFilter, CallFinder, CallQuery, ShownCall
+from pipeline.report.heat import HEAT_COLUMNS, HeatDocument, HeatFinder
+from pipeline.report.stats import STATS_COLUMNS, Stats, StatsCounter
+from pipeline.rundir import DoneMark
+from tools.places import Place
+
+_MOST_CALLS = 300  # shown, of all tools
+_FEWEST_CALLS, _MOST_OF_A_TOOL = 8, 80
+_HEAT_DOCUMENTS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """The counts of a run, some of its calls by gain, and the documents with the most of them."""
+
+    stats: Stats
+    calls: list[ShownCall]
+    documents: list[HeatDocument]
+
+
+def survey(
+    unit_files: Iterable[Place], done_marks: Sequence[DoneMark], config: RunConfig
+) -> Survey:
+    """What the units in `unit_files`, with these `done_marks`, hold. One is in memory at a time.
+
+    Raises:
+        InputError: a unit cannot be read.
+    """
+    tau_f = {name: tool.tau_f for name, tool in config.tools.items()}
+    counter = StatsCounter(config)
+    finder = CallFinder(_queries(config), tau_f)
+    heat = HeatFinder(tau_f, limit=_HEAT_DOCUMENTS)
+    columns = list(dict.fromkeys([*STATS_COLUMNS, *CALL_COLUMNS, *HEAT_COLUMNS]))
+    for _, unit in read_units(unit_files, columns):
+        candidates = candidates_of(unit)
+        for each in (counter, finder, heat):
+            each.add(unit, candidates)
+    return Survey(
+        stats=counter.stats(done_marks), calls=_distinct(finder.found()), documents=heat.found()
+    )
+
+
+def _queries(config: RunConfig) -> list[CallQuery]:
+    """Of each tool the best kept calls, and of the dropped ones the best and the worst."""
+    of_a_tool = min(max(_MOST_CALLS // len(config.tools), _FEWEST_CALLS), _MOST_OF_A_TOOL)
+    return [
+        CallQuery(
+            where=CallFilter(tool=tool, scored=True, kept=kept), limit=of_a_tool // part, lowest=low
+        )
+        for tool in config.tools
+        for kept, low, part in ((True, False, 2), (False, False, 4), (False, True, 4))
+    ]
+
+
+def _distinct(answers: Iterable[Sequence[ShownCall]]) -> list[ShownCall]:
+    """All calls, highest gain first, each once."""
+    calls = {
+        (shown.doc_id, shown.position, shown.call): shown for found in answers for shown in found
+    }
+    return sorted(calls.values(), key=lambda shown: -shown.worth)
