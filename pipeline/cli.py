@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -25,7 +26,7 @@ from pipeline.report.stats import Stats, collect_stats
 from pipeline.report.survey import survey
 from pipeline.rundir import DoneMark, RunDir
 from pipeline.soak.command import soak_command
-from pipeline.status import status_table
+from pipeline.status import status_table, watch
 from pipeline.tokens import TokenCodec
 from tools.base import InputError
 from tools.places import Place, place, read_if_there, why
@@ -191,9 +192,17 @@ def plan_command(config: Config) -> None:
 
 
 @app.command("status")
-def status_command(run: Run) -> None:
-    """Show how far a run is, from its done-marks."""
-    stdout.print(status_table(RunDir(run)))
+def status_command(
+    run: Run,
+    watched: Annotated[bool, typer.Option("--watch", help="Until the run is finished.")] = False,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 5.0,
+) -> None:
+    """Show how far a run is, from its done-marks: beside who annotates, or after it."""
+    if not watched:
+        stdout.print(status_table(RunDir(run)))
+        return
+    with suppress(KeyboardInterrupt):  # there is nothing to lose
+        watch(RunDir(run), stdout, every_s=every)
 
 
 def parse_tau_f(values: list[str]) -> float | dict[str, float] | None:

@@ -1,0 +1,124 @@
+"""What the done-marks of a run add up to; each is read once, however long a run is watched."""
+
+from collections import Counter
+from collections.abc import Iterator
+from heapq import nlargest
+
+from pipeline.report.timings import Pause, Span, pauses_between, span_of
+from pipeline.rundir import DoneMark, RunDir
+from pipeline.tally import ToolTally
+from pipeline.time_left import TimeLeft
+from tools.usage import ToolUsage
+
+_LAST = 20  # units whose dropped documents are shown as the last ones
+
+
+class RunProgress:
+    """A run so far, as of the last `refresh`.
+
+    A unit in which what failed is tried again counts as it was when it was first seen.
+    """
+
+    def __init__(self, run: RunDir) -> None:
+        """Raises InputError: this is no run directory."""
+        self._run = run
+        self._units = run.units()
+        config = run.config()
+        self.tau_f = {name: tool.tau_f for name, tool in config.tools.items()}
+        self.planned_units = len(self._units)
+        self.planned_documents = sum(unit.num_documents for unit in self._units)
+        self.documents = self.failed = 0
+        self.dropped: Counter[str] = Counter()
+        self.usage: dict[str, ToolUsage] = {}
+        self.tallies: dict[str, ToolTally] = {}
+        self._known_ids = {unit.unit_id for unit in self._units}
+        self._seen: set[str] = set()
+        self._spans: list[Span] = []
+        self._last: list[tuple[float, str, dict[str, int]]] = []
+        self._pauses: list[Pause] = []
+
+    @property
+    def units(self) -> int:
+        """Units that are finished."""
+        return len(self._seen)
+
+    @property
+    def is_finished(self) -> bool:
+        return self.units == self.planned_units
+
+    def refresh(self) -> None:
+        """Reads the marks that were written since.
+
+        Raises:
+            InputError: the store cannot be asked.
+        """
+        new = list(self._new_marks())
+        for mark in new:
+            self._add(mark)
+        if new:
+            self._pauses = pauses_between(self._spans)
+
+    def _new_marks(self) -> Iterator[DoneMark]:
+        if not self._seen:
+            yield from self._run.finished(self._units)  # many at once
+            return
+        for unit_id in sorted((self._run.marked_units() & self._known_ids) - self._seen):
+            mark = self._run.done_mark(unit_id)
+            if mark is not None:
+                yield mark
+
+    def _add(self, mark: DoneMark) -> None:
+        self._seen.add(mark.unit_id)
+        self.documents += mark.documents
+        self.failed += mark.failed
+        self.dropped.update(mark.dropped)
+        for name, usage in mark.tools.items():
+            self.usage.setdefault(name, ToolUsage()).add(usage)
+        for name, tally in mark.tallies.items():
+            self.tallies.setdefault(name, ToolTally()).add(tally)
+        self._spans.append(span_of(mark))
+        last = (mark.finished_at, mark.unit_id, mark.dropped)
+        self._last = nlargest(_LAST, [*self._last, last], key=lambda entry: entry[:2])
+
+    @property
+    def last_commit_at(self) -> float | None:
+        """Unix time; None before the first."""
+        return self._last[0][0] if self._last else None
+
+    @property
+    def dropped_lately(self) -> Counter[str]:
+        """Why documents of the last 20 units went no further."""
+        lately: Counter[str] = Counter()
+        for _, _, dropped in self._last:
+            lately.update(dropped)
+        return lately
+
+    @property
+    def pauses(self) -> list[Pause]:
+        return self._pauses
+
+    @property
+    def working_s(self) -> float:
+        """Time on the clock from the first unit read to the last commit, without pauses."""
+        if not self._spans:
+            return 0.0
+        first = min(span.begun_at for span in self._spans)
+        last = max(span.finished_at for span in self._spans)
+        return last - first - sum(pause.seconds for pause in self._pauses)
+
+    @property
+    def left_s(self) -> float | None:
+        """How long the rest takes at the rate of the last ten minutes, or of the last 32 units
+        where that is more; None before the second commit since the last pause.
+        """
+        resumed_at = self._pauses[-1].end if self._pauses else 0.0
+        commits = sorted(
+            (span.finished_at, span.documents)
+            for span in self._spans
+            if span.finished_at > resumed_at
+        )
+        since = sum(documents for _, documents in commits)
+        left = TimeLeft(self.planned_documents - self.documents + since)
+        for finished_at, documents in commits:
+            left.committed(documents, finished_at)
+        return left.seconds()
