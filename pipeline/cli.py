@@ -20,6 +20,7 @@ from pipeline.ingest.sources import SourceFormat
 from pipeline.inspect_run import inspect_table, summary_table, top_calls_table
 from pipeline.plan import plan_table
 from pipeline.preview import preview
+from pipeline.push import Chosen, push, push_target
 from pipeline.report.calls import CallFilter, best_calls
 from pipeline.report.html import write_report
 from pipeline.report.stats import Stats, collect_stats
@@ -203,6 +204,33 @@ def status_command(
         return
     with suppress(KeyboardInterrupt):  # there is nothing to lose
         watch(RunDir(run), stdout, every_s=every)
+
+
+@app.command("push")
+def push_command(
+    run: Run,
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="user/name or hub://user/name of the Hub, else a directory or an address as s3://."
+        ),
+    ],
+    private: Annotated[bool, typer.Option("--private", help="A private repository.")] = False,
+    chosen: Annotated[Chosen, typer.Option("--dataset", help="C*, C, or both.")] = Chosen.BOTH,
+    license_name: Annotated[
+        str | None, typer.Option("--license", help="As the Hub names it: cc-by-4.0, odc-by, ...")
+    ] = None,
+) -> None:
+    """Put a built dataset with its card to the Hub, a store or a directory."""
+    pushed = push(
+        RunDir(run),
+        push_target(target),
+        chosen=chosen,
+        private=private,
+        license_name=license_name,
+    )
+    what = "are there now" if pushed.changed else "were there already; nothing to do"
+    _tell(f"{pushed.where}: {pushed.files} files {what}")
 
 
 def parse_tau_f(values: list[str]) -> float | dict[str, float] | None:

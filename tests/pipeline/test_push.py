@@ -1,0 +1,318 @@
+"""A built dataset at the Hub, in a store and in a directory."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub.constants
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+import yaml
+from huggingface_hub import DatasetCard
+from upath import UPath
+
+from pipeline.build import build
+from pipeline.push import Chosen, HubRepo, Pushed, push, push_target
+from pipeline.rundir import RunDir
+from pipeline.schemas import DATASET
+from tests.hub_server import READER, WRITER, Hub, running_hub
+from tests.object_store import free_port
+from tests.pipeline.build.scored_units import byte_codec, candidate, row
+from tests.pipeline.demo_runs import ROOT
+from tests.pipeline.made_runs import built_run, commit, planned_run
+from tools.base import ConfigError, InputError, OutputError
+from tools.places import list_files, read_bytes
+
+REPO = HubRepo("me/calls")
+FILES = {
+    "README.md", "build.json", "dataset/part-00000.parquet", "dataset_plain/part-00000.parquet",
+}  # fmt: skip
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDir:
+    return built_run(tmp_path / "run")
+
+
+def front_matter(card: str) -> dict[str, Any]:
+    """What the Hub reads of a card, by its own reader."""
+    data: dict[str, Any] = DatasetCard(card).data.to_dict()  # type: ignore[no-untyped-call]
+    return data
+
+
+def loaded(card: str, directory: Path, config: str) -> pa.Table:
+    """The rows of a configuration, read as the card says they can be."""
+    configs = {each["config_name"]: each for each in front_matter(card)["configs"]}
+    files = sorted(directory.glob(configs[config]["data_files"]))
+    return pyarrow.dataset.dataset(files, format="parquet").to_table()
+
+
+def files_of(directory: Path) -> dict[str, tuple[bytes, int]]:
+    return {
+        path.relative_to(directory).as_posix(): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+
+
+def build_again(run: RunDir, shard_rows: int = 100) -> None:
+    files = run.finished_unit_files()
+    build(files, run.config(), byte_codec(), run.path, shard_rows=shard_rows)
+
+
+# The card.
+
+
+def test_the_card_is_loaded_by_the_hubs_own_reader(run: RunDir, tmp_path: Path) -> None:
+    push(run, tmp_path / "out", license_name="cc-by-4.0")
+    card = (tmp_path / "out" / "README.md").read_text()
+    data = front_matter(card)
+    assert data["license"] == "cc-by-4.0"
+    assert data["tags"] == ["toolformer", "tool-use"]
+    assert data["size_categories"] == ["n<1K"]
+    assert [each["config_name"] for each in data["configs"]] == ["dataset", "dataset_plain"]
+    assert data["configs"][0]["default"] is True
+    augmented = loaded(card, tmp_path / "out", "dataset")
+    plain = loaded(card, tmp_path / "out", "dataset_plain")
+    assert augmented.schema.equals(DATASET) and augmented.num_rows == plain.num_rows == 2
+    assert sum(len(calls) for calls in augmented.column("calls").to_pylist()) == 4
+
+
+def test_the_card_has_counts_calls_and_settings(run: RunDir, tmp_path: Path) -> None:
+    push(run, tmp_path / "calls")
+    card = (tmp_path / "calls" / "README.md").read_text()
+    assert "# calls\n" in card and "license" not in front_matter(card)
+    assert "No license was named." in card
+    # tau_f, examples, calls, tried; then examples at 0.5, 1 and 2.
+    assert "| Calculator | 0.5 | 2 | 2 | 8 | 2 | 2 | 1 |\n" in card
+    assert "| Calendar | 1 | 1 | 2 | 2 | 1 | 1 | 1 |\n" in card
+    assert "Calculator, +2.00 nats:\n\n    Café: 6 ÷ 3 = [Calculator(6 / 3) -> 2]2\n" in card
+    assert "1 empty_text" in card and "torch 2.13.0" in card and "f" * 32 in card
+    settings = yaml.safe_load(card.split("```yaml\n")[1].split("```")[0])
+    assert (settings["model"]["name"], settings["seed"]) == ("model", 0)
+    assert str(tmp_path) not in card
+
+
+def test_texts_cannot_leave_their_place_in_the_card(tmp_path: Path) -> None:
+    run = planned_run(tmp_path / "run", 1, unit_documents=1)
+    hostile = "x\n---\n```\n# Not a heading\n<script>alert(1)</script>\x1b[2J y"
+    commit(run, 0, [row("a", hostile, [candidate("Calculator", 3, "1 + 1", "2", plus=0.5)])])
+    build_again(run)
+    push(run, tmp_path / "out")
+    card = (tmp_path / "out" / "README.md").read_text()
+    places = [line for line in card.splitlines() if "heading" in line or "script" in line]
+    assert len(places) == 1 and places[0].startswith("    ") and "\x1b" not in card
+
+
+def test_a_plain_dataset_alone_is_the_only_configuration(run: RunDir, tmp_path: Path) -> None:
+    push(run, tmp_path / "out", chosen=Chosen.DATASET_PLAIN)
+    card = (tmp_path / "out" / "README.md").read_text()
+    (config,) = front_matter(card)["configs"]
+    assert (config["config_name"], config["default"]) == ("dataset_plain", True)
+    assert not (tmp_path / "out" / "dataset").exists()
+
+
+# To a directory or a store.
+
+
+def test_a_second_push_writes_nothing(run: RunDir, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "out"
+    assert push(run, out) == Pushed(where=str(out), files=4, changed=True)
+    before = files_of(out)
+    assert set(before) == FILES | {"push.json"}
+    assert push(run, out) == Pushed(where=str(out), files=4, changed=False)
+    assert files_of(out) == before
+
+
+def test_another_build_replaces_what_differs_and_removes_what_is_no_more(
+    run: RunDir, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    build_again(run, shard_rows=1)
+    push(run, out)
+    assert (out / "dataset" / "part-00001.parquet").exists()
+    before = files_of(out)
+    (out / "dataset" / "part-00001.parquet").write_bytes(b"damaged")
+    assert push(run, out).changed
+    assert {name: content for name, (content, _) in files_of(out).items()} == {
+        name: content for name, (content, _) in before.items()
+    }
+    build_again(run, shard_rows=100)
+    assert push(run, out).changed
+    assert set(files_of(out)) == FILES | {"push.json"}
+
+
+def test_a_store_gets_the_files_and_then_nothing_more(
+    run: RunDir, bucket: UPath, s3_server: Any
+) -> None:
+    target = bucket / "shared" / "calls"
+    assert push(run, target).changed
+    assert set(list_files(target)) == FILES | {"push.json"}
+    for name in ("dataset/part-00000.parquet", "build.json"):
+        assert read_bytes(target / name) == Path(str(run.path / name)).read_bytes()
+    with s3_server.asked() as requests:
+        assert not push(run, target).changed
+    assert requests and not [line for line in requests if line.startswith(("PUT", "POST"))]
+
+
+def test_a_run_in_a_store_is_pushed_from_there(bucket: UPath, tmp_path: Path) -> None:
+    run = built_run(bucket / "run")
+    push(run, tmp_path / "out")
+    content = read_bytes(bucket / "run" / "dataset" / "part-00000.parquet")
+    assert (tmp_path / "out" / "dataset" / "part-00000.parquet").read_bytes() == content
+
+
+def test_what_another_wrote_is_not_replaced(run: RunDir, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("mine")
+    with pytest.raises(ConfigError, match=r"holds a README.md that no push wrote"):
+        push(run, tmp_path)
+    assert (tmp_path / "README.md").read_text() == "mine"
+    with pytest.raises(ConfigError, match="is the run itself"):
+        push(run, run.path)
+
+
+def test_a_push_that_broke_off_says_so_and_is_continued(run: RunDir, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / "dataset_plain").mkdir(parents=True)
+    (out / "dataset_plain" / "part-00000.parquet").mkdir()  # nothing can be put there
+    with pytest.raises(OutputError, match=r"out: cannot be written: Is a directory"):
+        push(run, out)
+    assert '"complete": false' in (out / "push.json").read_text()
+    first = (out / "dataset" / "part-00000.parquet").stat().st_mtime_ns
+    (out / "dataset_plain" / "part-00000.parquet").rmdir()
+    assert push(run, out).changed
+    assert '"complete": true' in (out / "push.json").read_text()
+    assert (out / "dataset" / "part-00000.parquet").stat().st_mtime_ns == first
+
+
+def test_what_is_not_built_is_named(tmp_path: Path) -> None:
+    run = planned_run(tmp_path / "run", 1)
+    with pytest.raises(InputError, match=r"run: not built yet \(no build.json\)"):
+        push(run, tmp_path / "out")
+    with pytest.raises(InputError, match="no run here"):
+        push(RunDir(tmp_path / "none"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("user/name", HubRepo("user/name")),
+        ("hub://user/my.name-2", HubRepo("user/my.name-2")),
+        ("./user/name", Path("user/name")),
+        ("/tmp/x", Path("/tmp/x")),
+        ("exported", Path("exported")),
+        ("s3://bucket/x", UPath("s3://bucket/x")),
+    ],
+)
+def test_a_target_is_of_the_hub_or_a_place(text: str, expected: object) -> None:
+    assert push_target(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("hub://name", "expected hub://user/name"),
+        ("tests/name", "write hub://tests/name for the Hub or ./tests/name"),
+        ("hf://datasets/user/name", "hf:// is for input"),
+        ("ftp://host/x", "not an address"),
+    ],
+)
+def test_targets_that_cannot_be_meant_are_refused(
+    text: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    with pytest.raises(ConfigError, match=says):
+        push_target(text)
+
+
+# To the Hub. huggingface_hub uploads by LFS in a way that its HTTP library wants to be rid of.
+by_lfs = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """A Hub that this process takes for the Hub, as one who may write there."""
+    with running_hub() as hub:
+        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", hub.url)
+        # The protocol of today's Hub for large files; LFS is what it understands beside it.
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_XET", True)
+        monkeypatch.setenv("HF_TOKEN", WRITER)
+        yield hub
+
+
+@by_lfs
+def test_a_repository_holds_what_was_built(run: RunDir, hub: Hub, tmp_path: Path) -> None:
+    pushed = push(run, REPO, private=True)
+    assert pushed == Pushed(where=f"{hub.url}/datasets/me/calls", files=4, changed=True)
+    repository = hub.repositories["me/calls"]
+    assert repository.private and set(repository.files) == FILES
+    for name, content in repository.files.items():
+        (tmp_path / "hub" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "hub" / name).write_bytes(content)
+    card = repository.files["README.md"].decode()
+    assert loaded(card, tmp_path / "hub", "dataset").num_rows == 2
+    for name in ("dataset", "dataset_plain"):
+        shard = f"{name}/part-00000.parquet"
+        assert repository.files[shard] == Path(str(run.path / shard)).read_bytes()
+
+
+@by_lfs
+def test_a_second_push_makes_no_commit(run: RunDir, hub: Hub) -> None:
+    push(run, REPO)
+    uploads = hub.uploads
+    assert not push(run, REPO).changed
+    assert (len(hub.repositories["me/calls"].commits), hub.uploads) == (1, uploads)
+
+
+@by_lfs
+def test_another_build_is_one_commit_that_removes_old_shards(run: RunDir, hub: Hub) -> None:
+    build_again(run, shard_rows=1)
+    push(run, REPO)
+    hub.repositories["me/calls"].files["notes.txt"] = b"of somebody"
+    build_again(run)
+    assert push(run, REPO).changed
+    repository = hub.repositories["me/calls"]
+    assert set(repository.files) == FILES | {"notes.txt"}
+    assert sorted(repository.commits[1]) == [
+        "+dataset/part-00000.parquet", "+dataset_plain/part-00000.parquet",
+        "-dataset/part-00001.parquet", "-dataset_plain/part-00001.parquet",
+    ]  # fmt: skip
+
+
+def test_a_public_repository_is_not_taken_for_a_private_one(run: RunDir, hub: Hub) -> None:
+    hub.created("me/calls", False)
+    with pytest.raises(ConfigError, match="is there and is public"):
+        push(run, REPO, private=True)
+    assert hub.repositories["me/calls"].files == {}
+
+
+def refused(arguments: Sequence[object], **changes: str) -> str:
+    """What `push` says on standard error, by the command line."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "pipeline", "push", *map(str, arguments)],
+        cwd=ROOT, env=ours | changes, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+def test_who_may_not_write_is_told_in_one_line(run: RunDir, hub: Hub, tmp_path: Path) -> None:
+    home = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home")}
+    said = refused([run.path, "me/calls"], **home)
+    assert "hub://me/calls: cannot be pushed: the Hub does not know who asks" in said
+    said = refused([run.path, "me/calls"], **home, HF_TOKEN=READER)
+    assert "the token may not write there: You don't have the rights" in said
+    assert hub.repositories == {}
+
+
+def test_a_hub_that_is_not_there_is_named(run: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", nowhere)
+    with pytest.raises(OutputError, match=f"hub://me/calls: {nowhere} cannot be reached: "):
+        push(run, REPO)
