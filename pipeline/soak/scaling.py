@@ -113,8 +113,10 @@ def _cluster(num_nodes: int) -> Iterator[str]:
         try:
             os.environ["RAY_TMPDIR"] = place  # its note of a running cluster, too
             cluster.add_node(num_cpus=4, num_gpus=0, include_dashboard=False)
-            for _ in range(num_nodes):
-                cluster.add_node(num_cpus=1, num_gpus=1)
+            for number in range(num_nodes):
+                # A directory for each: Ray unpacks the code it ships to a node in a place below,
+                # and throws away what is there, even what workers of another node import just now.
+                cluster.add_node(num_cpus=1, num_gpus=1, temp_dir=f"{place}/{number}")
             cluster.wait_for_nodes()
             yield cluster.address
         finally:

@@ -31,6 +31,7 @@ class RayCluster:
 
     def __init__(self, cluster: Any, directory: Path) -> None:
         self._cluster = cluster
+        self._num_added = 0
         self.directory = directory  # for drivers to name as Ray's
         self.address: str = cluster.address
 
@@ -48,8 +49,15 @@ class RayCluster:
         return list(self._cluster.worker_nodes)
 
     def add(self, **resources: Any) -> Any:
-        """A further node, once it is part of the cluster."""
-        return self._cluster.add_node(**resources)
+        """A further node, once it is part of the cluster.
+
+        It has a directory of its own: Ray unpacks the code it ships below, and throws away what is
+        there, even what workers of another node import just now.
+        """
+        self._num_added += 1
+        return self._cluster.add_node(
+            temp_dir=str(self.directory / f"node{self._num_added}"), **resources
+        )
 
     def remove(self, node: Any) -> None:
         """Kill all processes of a node, its workers with them."""
@@ -103,9 +111,10 @@ def ray_cluster(*nodes: Mapping[str, Any], head: Mapping[str, Any]) -> Iterator[
             head_node_args={"temp_dir": str(temporary), "include_dashboard": False} | dict(head),
         )
         try:
+            started = RayCluster(cluster, directory)
             for resources in nodes:
-                cluster.add_node(**resources)
-            yield RayCluster(cluster, directory)
+                started.add(**resources)
+            yield started
         finally:
             cluster.shutdown()  # type: ignore[no-untyped-call]
             shutil.rmtree(directory, ignore_errors=True)

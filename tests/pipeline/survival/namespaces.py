@@ -92,7 +92,8 @@ class RealNodes:
 
     def start(self, name: str, *resources: str) -> None:
         """A node; the head first. Returns once it is part of the cluster."""
-        where = [f"--address={self.joined[1]}"]
+        # A directory for each, as on machines of their own: see RayCluster.add.
+        where = [f"--address={self.joined[1]}", f"--temp-dir={self.directory / name}"]
         if name == "head":
             where = ["--head", f"--port={_PORT}", f"--temp-dir={self.directory / 'ray'}"]
             where.append("--include-dashboard=false")
