@@ -4,6 +4,7 @@ import base64
 import fcntl
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -19,6 +20,8 @@ _OPTIONS = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe",
 )  # fmt: skip
+
+_PATIENCE_S = 90.0  # with a browser that says nothing
 
 
 class Page:
@@ -75,14 +78,9 @@ class Page:
     def _events(self, kind: str) -> list[dict[str, Any]]:
         return self._browser.events(kind, self._session)
 
-    def screenshot(self, *, height: int | None = None) -> bytes:
-        """A PNG of what is seen, or of the page from its top down to `height`."""
-        clip: dict[str, Any] = {}
-        if height is not None:
-            width = self.evaluate("innerWidth")
-            area = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
-            clip = {"clip": area, "captureBeyondViewport": True}
-        return base64.b64decode(self._call("Page.captureScreenshot", **clip)["data"])
+    def screenshot(self) -> bytes:
+        """A PNG of what is seen."""
+        return base64.b64decode(self._call("Page.captureScreenshot")["data"])
 
     def close(self) -> None:
         self._browser.call("Target.closeTarget", {"targetId": self._target})
@@ -136,6 +134,7 @@ class Browser:
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
+            assert select.select([self._answers], [], [], _PATIENCE_S)[0], "Chromium is silent"
             data = os.read(self._answers, 2**20)
             assert data, "Chromium has ended"
             self._buffer += data

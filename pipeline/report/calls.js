@@ -13,18 +13,29 @@
     kept: row.dataset.kept,
   }));
 
+  const PAGE = 20;
+  const more = document.getElementById("more");
+  let limit = PAGE;
+
   const show = () => {
     const words = form.words.value.toLowerCase().split(/\s+/);
-    let shown = 0;
+    let found = 0;
     for (const entry of entries) {
-      const visible =
+      const matches =
         (!form.tool.value || entry.tool === form.tool.value) &&
         (!form.kept.value || entry.kept === form.kept.value) &&
         words.every((word) => entry.text.includes(word));
-      entry.row.hidden = !visible;
-      shown += visible;
+      found += matches;
+      entry.row.hidden = !matches || found > limit;
     }
-    document.getElementById("shown").textContent = `${shown} of ${entries.length} calls`;
+    document.getElementById("shown").textContent = `${found} of ${entries.length} calls`;
+    more.hidden = found <= limit;
+    more.textContent = `${Math.min(found - limit, PAGE * 2)} more`;
+  };
+
+  const showFromTop = () => {
+    limit = PAGE;
+    show();
   };
 
   const sort = (button) => {
@@ -37,16 +48,21 @@
     for (const each of heading.parentElement.cells) each.removeAttribute("aria-sort");
     heading.setAttribute("aria-sort", direction);
     const sign = direction === "ascending" ? 1 : -1;
-    const sorted = [...entries].sort((a, b) => {
+    entries.sort((a, b) => {
       const before = a[key] < b[key] ? -1 : a[key] > b[key] ? 1 : 0;
       return sign * before || a.order - b.order;
     });
-    body.append(...sorted.map((entry) => entry.row));
+    body.append(...entries.map((entry) => entry.row));
+    showFromTop();
   };
 
-  form.addEventListener("input", show);
+  more.addEventListener("click", () => {
+    limit += PAGE * 2;
+    show();
+  });
+  form.addEventListener("input", showFromTop);
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("reset", () => setTimeout(show));
+  form.addEventListener("reset", () => setTimeout(showFromTop));
   for (const heading of document.querySelectorAll("#table th[data-key]")) {
     const button = document.createElement("button");
     button.type = "button";
@@ -59,7 +75,7 @@
     link.addEventListener("click", () => {
       form.reset();
       form.tool.value = link.dataset.tool;
-      setTimeout(show);
+      setTimeout(showFromTop);
     });
   }
   form.hidden = false;

@@ -103,22 +103,20 @@ def _spots(
     offsets = sorted(p_api)
     yield Spot(text=_decoded(text[: offsets[0] if offsets else None]), p_api={}, kept=())
     for start, end in pairwise([*offsets, len(text)]):
-        word, rest = _first_word(_decoded(text[start:end]))
-        yield Spot(
-            text=word,
-            p_api=dict(sorted(p_api[start].items())),
-            kept=tuple(sorted(tool for offset, tool in kept if offset == start)),
-        )
-        if rest:
-            yield Spot(text=rest, p_api={}, kept=())
+        space, word, rest = _first_word(_decoded(text[start:end]))
+        kept_here = tuple(sorted(tool for offset, tool in kept if offset == start))
+        spot = Spot(text=word, p_api=dict(sorted(p_api[start].items())), kept=kept_here)
+        yield from (Spot(text=space, p_api={}, kept=()), spot, Spot(text=rest, p_api={}, kept=()))
 
 
-def _first_word(piece: str) -> tuple[str, str]:
-    """`piece` after its first word, and what follows."""
-    start = len(piece) - len(piece.lstrip())
+def _first_word(piece: str) -> tuple[str, str, str]:
+    """The white space before the first word of `piece`, the word, the rest; white space alone
+    counts as a word.
+    """
     words = piece.split(maxsplit=1)
+    start = len(piece) - len(piece.lstrip()) if words else 0
     end = start + len(words[0]) if words else len(piece)
-    return piece[:end], piece[end:]
+    return piece[:start], piece[start:end], piece[end:]
 
 
 def _decoded(data: bytes) -> str:

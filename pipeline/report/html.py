@@ -27,6 +27,7 @@ from tools.places import Place
 _CONTEXT = 160  # characters on each side of a call
 _LONGEST = 400  # characters of an input or a result
 _TEMPLATE = "index.html.j2"
+_STAGES = ("read", "sample", "execute", "score", "commit")
 # Controls, and what turns the direction of the text around it: texts of the web hold them.
 _UNREADABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -142,13 +143,12 @@ def _stages(seconds: dict[str, float]) -> list[Bar]:
     total, longest = sum(seconds.values()), max(seconds.values(), default=0.0)
     return [
         Bar(
-            name=stage,
-            value=duration(spent),
-            share=round(100 * spent / longest, 2),
-            note=f"{spent / total:.0%}",
+            name=stage.replace("_", " "),
+            value=f"{duration(seconds[stage])}, {seconds[stage] / total:.0%}",
+            share=round(100 * seconds[stage] / longest, 2),
         )
-        for stage, spent in seconds.items()
-        if spent
+        for stage in dict.fromkeys([*_STAGES, *sorted(seconds)])
+        if seconds.get(stage)
     ]
 
 

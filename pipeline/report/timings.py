@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,26 +108,16 @@ def timings(spans: Sequence[Span]) -> Timings:
 def _rate(
     spans: Sequence[Span], pauses: Sequence[Pause], begun_at: float, working_s: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Edges in seconds of working time, and documents a minute between them.
-
-    The documents of a unit count evenly over its span: counted at its commit, they would make
-    waves of units that begin together.
-    """
-    num_bins = max(1, min(_BINS, len(spans)))
-    edges_b = np.linspace(0.0, working_s, num_bins + 1)
+    """Edges in seconds of working time, and documents a minute committed between them."""
     if working_s <= 0:
         return np.empty(0), np.empty(0)
-    times_n = np.array([(span.begun_at, span.finished_at) for span in spans], dtype=np.float64)
-    begun_n, finished_n = _working_time(times_n - begun_at, pauses, begun_at).T
+    finished_n = np.array([span.finished_at - begun_at for span in spans], dtype=np.float64)
     documents_n = np.array([span.documents for span in spans], dtype=np.float64)
-    # A rise of 1 / length at the beginning of a span, the same fall at its end.
-    length_n = np.maximum(finished_n - begun_n, 1e-3)
-    slope_n = documents_n / length_n
-    at_b = [
-        float(np.sum(slope_n * np.clip(edge - begun_n, 0.0, length_n))) for edge in edges_b
-    ]  # documents done until each edge
-    done_b = np.array([after - before for before, after in pairwise(at_b)])
-    return edges_b, done_b / np.diff(edges_b) * 60
+    num_bins = max(1, min(_BINS, len(spans) // 2))  # of two units or more on the average
+    edges_b = np.linspace(0.0, working_s, num_bins + 1)
+    at_n = np.clip(_working_time(finished_n, pauses, begun_at), 0.0, working_s)
+    documents_b = np.histogram(at_n, edges_b, weights=documents_n)[0]
+    return edges_b, documents_b / np.diff(edges_b) * 60
 
 
 def _working_time(

@@ -1,5 +1,6 @@
 """Counts of one tool: from offered documents to kept calls, and how much they gain."""
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ BIN_EDGES: NDArray[np.float64] = np.linspace(-3.0, 6.0, 37)
 _SHOWN_ERRORS = 8
 _MOST_ERRORS = 2_000  # different ones in memory; beyond them counts of rare ones begin anew
 _LONGEST_ERROR = 200
+_QUOTED = re.compile("'[^']*'|\"[^\"]*\"")  # what is of one call alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +37,9 @@ class GainHistogram:
 
 @dataclass(frozen=True, slots=True)
 class ErrorText:
-    """What a tool said of calls it could not answer, and of how many."""
+    """What a tool said of calls it could not answer, and of how many. What stands in quotes, as
+    the input of a call, is left out.
+    """
 
     status: str
     text: str
@@ -149,7 +153,7 @@ class ToolCounter:
 
     def _add_errors(self, calls: pa.StructArray) -> None:
         for status, error in zip(calls.field("status"), calls.field("error"), strict=True):
-            text = " ".join(error.as_py().split())[:_LONGEST_ERROR]
+            text = _QUOTED.sub("'...'", " ".join(error.as_py().split()))[:_LONGEST_ERROR]
             self._errors[status.as_py() or "", text] += 1
         if len(self._errors) > _MOST_ERRORS:  # those seen once may be of any number
             self._errors = Counter(dict(self._errors.most_common(_MOST_ERRORS // 2)))

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from heapq import nlargest
+from heapq import heappop, heappush
 
 from pipeline.report.timings import Pause, Span, pauses_between, span_of
 from pipeline.rundir import DoneMark, RunDir
@@ -34,7 +34,7 @@ class RunProgress:
         self._known_ids = {unit.unit_id for unit in self._units}
         self._seen: set[str] = set()
         self._spans: list[Span] = []
-        self._last: list[tuple[float, str, dict[str, int]]] = []
+        self._last: list[tuple[float, str, dict[str, int]]] = []  # a heap
         self._pauses: list[Pause] = []
 
     @property
@@ -52,10 +52,10 @@ class RunProgress:
         Raises:
             InputError: the store cannot be asked.
         """
-        new = list(self._new_marks())
-        for mark in new:
+        before = self.units
+        for mark in self._new_marks():
             self._add(mark)
-        if new:
+        if self.units > before:
             self._pauses = pauses_between(self._spans)
 
     def _new_marks(self) -> Iterator[DoneMark]:
@@ -77,13 +77,14 @@ class RunProgress:
         for name, tally in mark.tallies.items():
             self.tallies.setdefault(name, ToolTally()).add(tally)
         self._spans.append(span_of(mark))
-        last = (mark.finished_at, mark.unit_id, mark.dropped)
-        self._last = nlargest(_LAST, [*self._last, last], key=lambda entry: entry[:2])
+        heappush(self._last, (mark.finished_at, mark.unit_id, mark.dropped))
+        if len(self._last) > _LAST:
+            heappop(self._last)
 
     @property
     def last_commit_at(self) -> float | None:
         """Unix time; None before the first."""
-        return self._last[0][0] if self._last else None
+        return max(self._last)[0] if self._last else None
 
     @property
     def dropped_lately(self) -> Counter[str]:

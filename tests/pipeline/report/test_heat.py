@@ -39,7 +39,7 @@ def test_pieces_join_to_the_text_and_begin_at_the_positions(tmp_path: Path) -> N
     both = {"Calculator": 0.25, "Calendar": 0.25}
     assert marked == [
         ("In", {"Calendar": 0.25}, ("Calendar",)),
-        (" 3", {"Calculator": 0.25}, ()),
+        ("3", {"Calculator": 0.25}, ()),
         (" ", both, ("Calculator", "Calendar")),
         ("7.", {"Calculator": 0.25}, ()),
     ]

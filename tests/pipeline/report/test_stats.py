@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.report import Stats, collect_stats
+from pipeline.report.tool_stats import ErrorText
 from pipeline.rundir import DoneMark
 from tests.pipeline.build.scored_units import (
     TEXT_A,
@@ -111,3 +112,26 @@ def test_a_run_without_units_has_zeros(tmp_path: Path) -> None:
     stats = collect_stats([], [], run_config())
     assert (stats.documents, stats.tokens_per_second) == (0, None)
     assert stats.tools["Calculator"].kept_at == {"0.5": 0, "1.0": 0, "2.0": 0}
+
+
+def test_what_tools_say_is_counted_without_what_is_of_one_call(tmp_path: Path) -> None:
+    said = ["no 'a' here", "no 'b c' here", 'no "d"  here', "too long", None]
+    calls = [
+        candidate("Calculator", 1, f"{n}", status="invalid") | {"error": error}
+        for n, error in enumerate(said)
+    ]
+    file = write_unit(tmp_path / "0.parquet", [row("a", TEXT_A, calls)])
+    errors = collect_stats([file], [], run_config()).tools["Calculator"].errors
+    assert errors == [
+        ErrorText("invalid", "no '...' here", 3), ErrorText("invalid", "too long", 1),
+    ]  # fmt: skip
+
+
+def test_a_tool_that_never_says_the_same_fills_no_memory(tmp_path: Path) -> None:
+    calls = [
+        candidate("Calculator", 1, status="failed") | {"error": f"line {n}" if n % 3 else "often"}
+        for n in range(9_000)
+    ]
+    file = write_unit(tmp_path / "0.parquet", [row("a", TEXT_A, calls)])
+    errors = collect_stats([file], [], run_config()).tools["Calculator"].errors
+    assert len(errors) == 8 and errors[0] == ErrorText("failed", "often", 3_000)
