@@ -17,6 +17,7 @@ from pipeline.fingerprint import changes, digest, fingerprint_of, package_versio
 from pipeline.graph import Work, run_graph
 from pipeline.limits import FailureLimits, TooManyFailures
 from pipeline.method import Method, resolve_method
+from pipeline.metrics import ShownProgress
 from pipeline.missing_replicas import tell_of_missing
 from pipeline.pools import start_pools, stop_pools, wait_for_pools
 from pipeline.progress import unit_progress
@@ -53,6 +54,7 @@ class Outcome:
 class ResolvedRun:
     """What a configuration comes to on this machine, before anything is loaded."""
 
+    plan: Plan
     method: Method
     engines: Mapping[Kind, EngineInfo]
     tool_versions: Mapping[str, str]
@@ -123,7 +125,9 @@ def resolve_run(config: RunConfig, plan: Plan) -> ResolvedRun:
         fingerprint_of=values,
         versions=package_versions(),
     )
-    return ResolvedRun(method=method, engines=engines, tool_versions=tool_versions, record=record)
+    return ResolvedRun(
+        plan=plan, method=method, engines=engines, tool_versions=tool_versions, record=record
+    )
 
 
 def _left_to_do(run: RunDir, units: Sequence[Unit], *, only_failed: bool) -> tuple[Work, int]:
@@ -229,9 +233,11 @@ def _run_in_pools(work: Work, held: Lock, resolved: ResolvedRun, console: Consol
             unit_progress(work.units, console) as advance,
             tell_of_missing(pools.dispatcher, lambda line: _tell(console, line)),
         ):
+            shown = ShownProgress(resolved.plan.units, work.units)
             for mark in run_graph(work, config, resolved.method, pools):
                 committed.add(mark.unit_id)
                 advance(mark.documents)
+                shown.committed(mark.documents)
                 limits.count(mark)
                 held.check()
     finally:

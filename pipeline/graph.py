@@ -76,7 +76,8 @@ def graph(work: Work, config: RunConfig, method: Method, pools: Pools) -> Datase
     tools = (pools.tools, *model, method.max_result_tokens, pools.dispatcher)
     executed = _stage(sampled, scoring, ExecuteStage, *tools, size=1)
     scored = _stage(executed, scoring, LMStage, "score", pools.access_to("loss"), method)
-    commit = (work.run_path, work.units, work.retried, pools.dispatcher)
+    tau_f = {name: tool.tau_f for name, tool in method.tools.items()}
+    commit = (work.run_path, work.units, work.retried, pools.dispatcher, tau_f)
     return _stage(scored, scoring, CommitStage, *commit)
 
 

@@ -1,14 +1,16 @@
 """What Prometheus sees of the tools: metrics of the processes that ask and of those that serve.
 
-Ray exports them on every node as `ray_<name>` and adds the node and the worker. Series of a
-process end with it: they show rates, the done-marks of a run hold the totals.
+Ray exports them on every node as `ray_<name>` and adds the node and the worker. What a process
+that is killed counted last is lost, as are the counts of a node: they show rates, the done-marks
+of a run hold the totals. Gauges of a process end with it.
 """
 
 from functools import cache
 
 import ray
-from ray.util.metrics import Counter, Gauge, Histogram
+from ray.util.metrics import Counter, Histogram
 
+from tools.lasting_gauge import LastingGauge
 from tools.usage import ToolUsage
 
 REQUESTS = "toolformer_tool_requests_total"
@@ -33,10 +35,10 @@ class _Metrics:
         self.answers = Counter(ANSWERS, "Answered requests, by what answered.", (*tool, "source"))
         self.retries = Counter(RETRIES, "Requests asked again.", tool)
         self.restarts = Counter(RESTARTS, "Processes that died or were ended.", tool)
-        self.waiting = Gauge(WAITING, "Requests that wait for a free process.", tool)
+        self.waiting = LastingGauge(WAITING, "Requests that wait for a free process.", tool)
         self.batch_seconds = Histogram(BATCH_SECONDS, "Time of a batch.", _SECONDS, tool)
         self.batch_size = Histogram(BATCH_SIZE, "Requests in a batch.", _SIZES, tool)
-        self.rss = Gauge(RSS_BYTES, "Memory of the process that serves the tool.", tool)
+        self.rss = LastingGauge(RSS_BYTES, "Memory of the process that serves the tool.", tool)
 
 
 _metrics = cache(_Metrics)

@@ -10,9 +10,9 @@ import ray
 from ray.experimental.internal_kv import _internal_kv_get, _internal_kv_put
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from pipeline.attempts import Attempts, Work
+from pipeline.attempts import Attempts, UnitsInFlight, Work
 from pipeline.engines.gate import Turn
-from pipeline.engines.metrics import count_lost_replica
+from pipeline.engines.metrics import count_lost_replica, show_in_flight
 from pipeline.engines.places import Key
 from pipeline.engines.protocol import EngineInfo
 from pipeline.engines.watched_pool import PoolMembers, WatchedPool, id_of
@@ -40,6 +40,7 @@ class Dispatcher:
         for pool in self._pools.values():
             pool.expected = _remembered(pool.name)
         self._attempts = Attempts()
+        self._in_flight = UnitsInFlight()
 
     async def acquire(
         self, pool: str, key: Key, turn: Turn, alone: bool = False
@@ -96,6 +97,8 @@ class Dispatcher:
         replicas = {id_of(replica) for members in self._members for replica in members.replicas}
         for pool in self._pools.values():
             pool.places.free_all_but(replicas)
+        self._in_flight.clear()
+        show_in_flight(0)
 
     async def expect(self, pool: str, info: EngineInfo | None) -> None:
         """A replica that is started again must load exactly this; None: whatever it says."""
@@ -111,11 +114,15 @@ class Dispatcher:
 
     async def begin(self, works: Sequence[Work], life: str) -> list[int]:
         """See Attempts."""
+        self._in_flight.begin(works)
+        show_in_flight(len(self._in_flight))
         return self._attempts.begin(works, life)
 
     async def end(self, works: Sequence[Work]) -> None:
         """See Attempts."""
         self._attempts.end(works)
+        self._in_flight.end(works)
+        show_in_flight(len(self._in_flight))
 
 
 def _key(pool: str) -> str:

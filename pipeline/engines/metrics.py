@@ -1,17 +1,19 @@
 """What Prometheus sees of the language models: what they run, what waits for them, idleness.
 
-Ray exports the metrics on every node as `ray_<name>` and adds the node and the worker. Series of
-a replica end with it: they show rates, the done-marks of a run hold the totals.
+Ray exports the metrics on every node as `ray_<name>` and adds the node and the worker. What a
+process that is killed counted last is lost, as are the counts of a node: they show rates, the
+done-marks of a run hold the totals. Gauges of a process end with it.
 """
 
 import time
 from functools import cache
 
 import ray
-from ray.util.metrics import Counter, Gauge
+from ray.util.metrics import Counter
 
 from pipeline.engines.gate import Gate, Turn
 from pipeline.engines.protocol import EngineUsage
+from tools.lasting_gauge import LastingGauge
 
 TOKENS = "toolformer_lm_tokens_total"
 PADDING = "toolformer_lm_padding_tokens_total"
@@ -20,6 +22,7 @@ WAITING = "toolformer_lm_waiting"
 RUNNING = "toolformer_lm_running"
 IDLE_SECONDS = "toolformer_lm_idle_seconds_total"
 WAITING_FOR_REPLICA = "toolformer_lm_waiting_for_replica"
+UNITS_IN_FLIGHT = "toolformer_units_in_flight"
 LOST_REPLICAS = "toolformer_lm_lost_replicas_total"
 ASKED_AGAIN = "toolformer_units_asked_again_total"
 ISOLATED = "toolformer_documents_isolated_total"
@@ -35,8 +38,8 @@ class _Metrics:
         self.tokens = Counter(TOKENS, "Tokens through the body.", (*tags, "kind"))
         self.padding = Counter(PADDING, "Those of them that were padding.", tags)
         self.head_rows = Counter(HEAD_ROWS, "Rows through the LM head.", tags)
-        self.waiting = Gauge(WAITING, "Units and raw requests that wait.", (*tags, "stage"))
-        self.running = Gauge(RUNNING, "Units and raw requests that it is at work on.", tags)
+        self.waiting = LastingGauge(WAITING, "Units and raw requests that wait.", (*tags, "stage"))
+        self.running = LastingGauge(RUNNING, "Units and raw requests that it is at work on.", tags)
         self.idle = Counter(IDLE_SECONDS, "Seconds with nothing to do.", tags)
 
 
@@ -47,7 +50,10 @@ class _StageMetrics:
     """What waits for a replica, and what processes that die cost; of dispatcher and stages."""
 
     def __init__(self) -> None:
-        self.waiting = Gauge(WAITING_FOR_REPLICA, "Units and raw requests that wait.", ("pool",))
+        self.waiting = LastingGauge(
+            WAITING_FOR_REPLICA, "Units and raw requests that wait.", ("pool",)
+        )
+        self.in_flight = LastingGauge(UNITS_IN_FLIGHT, "Units that are begun and not committed.")
         self.lost = Counter(LOST_REPLICAS, "Replicas that died at work, or got lost.", ("pool",))
         self.again = Counter(ASKED_AGAIN, "Units asked again, as a replica was lost.", ("stage",))
         self.isolated = Counter(ISOLATED, "Documents dropped: they kill processes.", ("stage",))
@@ -60,6 +66,12 @@ def show_waiting(pool: str, number: int) -> None:
     """How many wait for a replica of a pool. Like those below, nothing where Ray does not run."""
     if ray.is_initialized():
         _stage_metrics().waiting.set(number, {"pool": pool})
+
+
+def show_in_flight(number: int) -> None:
+    """How many units are begun and not committed."""
+    if ray.is_initialized():
+        _stage_metrics().in_flight.set(number)
 
 
 def count_lost_replica(pool: str) -> None:

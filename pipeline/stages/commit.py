@@ -2,18 +2,20 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from pipeline.build.candidates import read_unit
+from pipeline.metrics import count_unit
 from pipeline.redrive import with_retried
 from pipeline.rundir import DoneMark, RunDir, commit_unit
 from pipeline.schemas import COMMITTED, IN_FLIGHT, SCORED, conform
 from pipeline.stages.deaths import BoundedDeaths
 from pipeline.stages.failure import carried
 from pipeline.trace import read_trace
+from pipeline.unit_counts import count_rows
 from pipeline.units import Unit
 from tools.base import ContractError
 from tools.places import Place
@@ -27,16 +29,23 @@ class CommitStage:
     """
 
     def __init__(
-        self, run_path: Place, units: Iterable[Unit], retried: Iterable[str], dispatcher: Any
+        self,
+        run_path: Place,
+        units: Iterable[Unit],
+        retried: Iterable[str],
+        dispatcher: Any,
+        tau_f: Mapping[str, float],
     ) -> None:
         """`retried` are finished units in which what failed is tried again.
 
-        `dispatcher` keeps which units were begun; see BoundedDeaths.
+        `dispatcher` keeps which units were begun, see BoundedDeaths; `tau_f`, in nats and by tool,
+        is for the metrics alone.
         """
         self._run = RunDir(run_path)
         self._units = {unit.unit_id: unit for unit in units}
         self._retried = set(retried)
         self._deaths = BoundedDeaths("commit", dispatcher)
+        self._tau_f = tau_f
 
     async def __call__(self, unit: pa.Table) -> AsyncIterator[pa.Table]:
         with carried():
@@ -66,7 +75,9 @@ class CommitStage:
             rows = with_retried(
                 conform(old, SCORED, stage="commit"), conform(rows, SCORED, stage="commit")
             )
-        return commit_unit(self._run, unit, rows, mark)
+        done = commit_unit(self._run, unit, rows, mark)
+        count_unit(count_rows(rows, self._tau_f), done.failed)
+        return done
 
 
 def _name_of(unit: Unit) -> str:

@@ -30,7 +30,7 @@ def block(text: str, dropped: str | None = None) -> pa.Table:
 
 
 def stage_of(run_path: Path, retried: Sequence[str] = ()) -> CommitStage:
-    return CommitStage(run_path, [UNIT], retried, Mortal(Attempts()))
+    return CommitStage(run_path, [UNIT], retried, Mortal(Attempts()), {})
 
 
 def commit(stage: CommitStage, unit: pa.Table) -> DoneMark:

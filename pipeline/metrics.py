@@ -1,0 +1,112 @@
+"""What Prometheus sees of a run: what becomes of documents, positions and calls, and how far it is.
+
+Ray exports the metrics on every node as `ray_<name>` and adds the node and the worker. Counters
+show rates: a unit that two processes commit, as one was thought dead, counts twice, one in which
+what failed is tried again counts again, and what a process that is killed counted last is lost,
+as are the counts of a node. The done-marks of a run hold the totals.
+"""
+
+import time
+from collections.abc import Sequence
+from functools import cache
+
+import ray
+from ray.util.metrics import Counter
+
+from pipeline.time_left import TimeLeft
+from pipeline.unit_counts import GAIN_EDGES, UnitCounts
+from pipeline.units import Unit
+from tools.lasting_gauge import LastingGauge
+
+DOCUMENTS = "toolformer_documents_total"
+FAILED_DOCUMENTS = "toolformer_failed_documents_total"
+POSITIONS = "toolformer_positions_total"
+CANDIDATES = "toolformer_candidates_total"
+EXECUTED = "toolformer_executed_calls_total"
+KEPT = "toolformer_kept_calls_total"
+GAINS = "toolformer_gain_nats_bucket_total"
+UNITS_PLANNED = "toolformer_units_planned"
+UNITS_DONE = "toolformer_units_done"
+DOCUMENTS_PLANNED = "toolformer_documents_planned"
+DOCUMENTS_DONE = "toolformer_documents_done"
+ETA_SECONDS = "toolformer_eta_seconds"
+
+
+class _UnitMetrics:
+    """Those of the stage that commits; made once in a process, where Ray runs."""
+
+    def __init__(self) -> None:
+        tool = ("tool",)
+        self.documents = Counter(DOCUMENTS, "Documents, by what became of them.", ("outcome",))
+        self.failed = Counter(FAILED_DOCUMENTS, "Documents that may succeed another day.")
+        self.positions = Counter(POSITIONS, "Positions where the model may call the tool.", tool)
+        self.candidates = Counter(CANDIDATES, "Distinct calls at a position.", tool)
+        self.executed = Counter(EXECUTED, "Calls that were executed.", (*tool, "status"))
+        self.kept = Counter(KEPT, "Calls with a gain of at least tau_f.", tool)
+        # Not a Histogram of Ray's: that has no bucket below 0.
+        self.gains = Counter(GAINS, "Calls with a gain of at most `le` nats.", (*tool, "le"))
+
+
+_unit_metrics = cache(_UnitMetrics)
+
+
+def count_unit(counts: UnitCounts, failed: int) -> None:
+    """Counts in a unit that is committed, with `failed` failed documents. Nothing without Ray."""
+    if not ray.is_initialized():
+        return
+    metrics = _unit_metrics()
+    _add(metrics.failed, failed)
+    for outcome, number in counts.documents.items():
+        _add(metrics.documents, number, outcome=outcome)
+    for tool, of_tool in counts.tools.items():
+        _add(metrics.positions, of_tool.positions, tool=tool)
+        _add(metrics.candidates, of_tool.candidates, tool=tool)
+        for status, number in of_tool.executed.items():
+            _add(metrics.executed, number, tool=tool, status=status)
+        _add(metrics.kept, of_tool.kept, tool=tool)
+        for edge, number in zip((*GAIN_EDGES, "+Inf"), of_tool.gains, strict=True):
+            _add(metrics.gains, number, tool=tool, le=str(edge))
+
+
+def _add(counter: Counter, number: int, **tags: str) -> None:
+    if number:  # Ray refuses 0
+        counter.inc(number, tags)
+
+
+class _RunMetrics:
+    """Those of the driver."""
+
+    def __init__(self) -> None:
+        self.units_planned = LastingGauge(UNITS_PLANNED, "Units of the run.")
+        self.units_done = LastingGauge(UNITS_DONE, "Those of them that are committed.")
+        self.documents_planned = LastingGauge(DOCUMENTS_PLANNED, "Documents of the run.")
+        self.documents_done = LastingGauge(DOCUMENTS_DONE, "Those of them that are committed.")
+        self.eta = LastingGauge(ETA_SECONDS, "Seconds left at the rate of the recent past.")
+
+
+class ShownProgress:
+    """How far a run is; its driver shows it as long as it lives."""
+
+    def __init__(self, planned: Sequence[Unit], todo: Sequence[Unit]) -> None:
+        """`planned` are the units of the run, `todo` those that this driver commits."""
+        self._metrics = _RunMetrics()
+        self._units, self._units_left = len(planned), len(todo)
+        self._documents = sum(unit.num_documents for unit in planned)
+        self._left = TimeLeft(sum(unit.num_documents for unit in todo))
+        self._show()
+
+    def committed(self, documents: int) -> None:
+        """Counts in a unit of so many documents that was committed just now."""
+        self._units_left -= 1
+        self._left.committed(documents, time.monotonic())
+        self._show()
+
+    def _show(self) -> None:
+        metrics = self._metrics
+        metrics.units_planned.set(self._units)
+        metrics.units_done.set(self._units - self._units_left)
+        metrics.documents_planned.set(self._documents)
+        metrics.documents_done.set(self._documents - self._left.documents)
+        seconds = self._left.seconds()
+        if seconds is not None:
+            metrics.eta.set(seconds)

@@ -1,0 +1,51 @@
+"""Gauges that last: Ray shows a gauge for two of its reports after it was set, and no longer."""
+
+import threading
+import time
+from collections.abc import Mapping
+from functools import cache
+
+import ray
+from ray.util.metrics import Gauge
+
+_SHORTEST_REPORT_S = 1.0  # Ray takes a shorter interval for this
+
+
+class LastingGauge:
+    """A gauge of Ray's that shows its last values as long as Ray runs in this process."""
+
+    def __init__(self, name: str, description: str, tag_keys: tuple[str, ...] = ()) -> None:
+        self._gauge = Gauge(name, description, tag_keys)
+        self._values: dict[tuple[tuple[str, str], ...], float] = {}
+        self._lock = threading.Lock()  # else an old value could be shown again after a new one
+        _kept().append(self)
+
+    def set(self, value: float, tags: Mapping[str, str] | None = None) -> None:
+        """Show `value` from now on."""
+        key = tuple((tags or {}).items())
+        with self._lock:
+            self._values[key] = value
+            self._gauge.set(value, dict(key))
+
+    def show_again(self) -> None:
+        """Show the last values once more; where Ray has ended, forget them."""
+        with self._lock:
+            if not ray.is_initialized():
+                self._values.clear()
+            for key, value in self._values.items():
+                self._gauge.set(value, dict(key))
+
+
+@cache
+def _kept() -> list[LastingGauge]:
+    """The gauges of this process; the first to ask starts the thread that shows them again."""
+    gauges: list[LastingGauge] = []
+    threading.Thread(target=_keep, args=(gauges,), name="lasting gauges", daemon=True).start()
+    return gauges
+
+
+def _keep(gauges: list[LastingGauge]) -> None:
+    while True:
+        time.sleep(max(ray._config.metrics_report_interval_ms() / 1000, _SHORTEST_REPORT_S) / 2)
+        for gauge in list(gauges):
+            gauge.show_again()
