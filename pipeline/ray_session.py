@@ -1,5 +1,6 @@
 """Ray, started for one command or joined where it already runs, and its errors in our words."""
 
+import json
 import logging
 import os
 import socket
@@ -9,21 +10,22 @@ from pathlib import Path
 from typing import Any
 
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import AuthenticationError, RayError
 
 from tools.base import ConfigError, ToolformerError, one_line
 
-_SMALLEST_LOCAL_CPUS = 4  # logical: the stages wait most of the time
+SMALLEST_LOCAL_CPUS = 4  # logical: the stages wait most of the time
+NOT_SHIPPED = (".git/", ".venv/", "runs/", "tests/", "**/__pycache__/")
 _CONNECT_S = 10.0
-_NOT_SHIPPED = [".git/", ".venv/", "runs/", "tests/", "**/__pycache__/"]
 
 
 @contextmanager
-def ray_session(address: str | None, *, dashboard: bool) -> Iterator[str]:
+def ray_session(address: str | None, *, dashboard: bool, ship: bool = True) -> Iterator[str]:
     """Ray for the duration of a command; yields the address of its dashboard or "".
 
     With no address a cluster of this machine alone is started and ended again. Otherwise the
-    running cluster is joined, and the code in the current directory is shipped to it.
+    running cluster is joined, and the code in the current directory is shipped to it unless
+    `ship` is false or the job we are part of brought its own.
 
     Raises:
         ConfigError: there is no cluster at `address`.
@@ -37,7 +39,7 @@ def ray_session(address: str | None, *, dashboard: bool) -> Iterator[str]:
     # Where several actors fail, one error is shown; Ray would print those nobody waits for.
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     with _standard_error_closed():
-        context = _start(dashboard) if address is None else _join(address)
+        context = _start(dashboard) if address is None else _join(address, ship)
     try:
         yield context.dashboard_url or ""
     finally:
@@ -50,7 +52,7 @@ def _start(dashboard: bool) -> Any:
     try:
         return ray.init(
             address="local",
-            num_cpus=max(_SMALLEST_LOCAL_CPUS, os.cpu_count() or 1),
+            num_cpus=max(SMALLEST_LOCAL_CPUS, os.cpu_count() or 1),
             include_dashboard=dashboard,
             log_to_driver=False,
             logging_level=logging.ERROR,
@@ -59,23 +61,31 @@ def _start(dashboard: bool) -> Any:
         raise ToolformerError(f"Ray does not start on this machine: {one_line(error)}") from None
 
 
-def _join(address: str) -> Any:
+def _join(address: str, ship: bool) -> Any:
     host, separator, port = address.rpartition(":")
+    code = {"working_dir": str(Path.cwd()), "excludes": list(NOT_SHIPPED)}
     try:
         if separator and port.isdigit():
             # Ray itself waits for minutes where nothing listens.
             socket.create_connection((host, int(port)), timeout=_CONNECT_S).close()
         return ray.init(
             address=address,
-            runtime_env={"working_dir": str(Path.cwd()), "excludes": _NOT_SHIPPED},
+            runtime_env=code if ship and not _is_job_with_code() else None,
             log_to_driver=False,
             logging_level=logging.ERROR,
         )
-    except (OSError, ValueError) as error:  # ConnectionError is an OSError
+    except (OSError, ValueError, AuthenticationError) as error:  # ConnectionError is an OSError
         raise ConfigError(
-            f"--address {address}: no Ray cluster to join there: {error}; start one with "
-            "`ray start --head`, or leave --address out"
+            f"--address {address}: no Ray cluster to join there: {one_line(error)}; start one with "
+            "`ray start --head`, name its token if it has another (RAY_AUTH_TOKEN), or leave "
+            "--address out"
         ) from None
+
+
+def _is_job_with_code() -> bool:
+    """Whether a Ray job started us in the directory it shipped: Ray takes no second one."""
+    job = json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}"))
+    return "working_dir" in (job.get("runtime_env") or {})
 
 
 @contextmanager
