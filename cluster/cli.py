@@ -2,6 +2,7 @@
 
 import typer
 
+from cluster.monitoring.command import metrics_command
 from pipeline.commandline import run_app
 
 app = typer.Typer(
@@ -15,6 +16,9 @@ app = typer.Typer(
 @app.callback()
 def _keep_subcommands() -> None:
     """Until there is a second command Typer would make the first the only one."""
+
+
+app.command("metrics")(metrics_command)
 
 
 def main() -> None:

@@ -1,0 +1,1 @@
+"""Prometheus and Grafana beside a run: their configuration, and a dashboard of what it does."""

@@ -1,0 +1,262 @@
+"""What a user watches while a run goes on: real metrics, a real Prometheus, a real browser.
+
+One run is held at a document until all have looked, so that nothing changes between two looks.
+"""
+
+import json
+import secrets
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from cluster.monitoring import rows_of_actors, rows_of_runs
+from pipeline import metrics as run_metrics
+from pipeline.engines import metrics as lm_metrics
+from pipeline.rundir import DoneMark
+from tests.cluster.monitoring.browser import browser
+from tests.pipeline.survival.scenes import UNIT_DOCUMENTS, Scene, documents_of, kill_tree
+from tools import metrics as tool_metrics
+from tools.usage import total_usage
+
+pytestmark = pytest.mark.ray
+
+Totals = dict[tuple[str, tuple[tuple[str, str], ...]], float]  # by name and labels
+
+NUM_DOCUMENTS = 12
+NUM_UNITS = NUM_DOCUMENTS // UNIT_DOCUMENTS
+TAU_F = 1.0
+TOOL, ENGINE, POOL = (
+    ("tool", "Calculator"),
+    ("engine", "scripted"),
+    ("pool", "position+sample+loss"),
+)
+HELD = ("loss", NUM_DOCUMENTS - 1)
+_PATIENCE_S = 60.0
+_POLL_S = 0.2
+# Those of Ray, of the exporter and of this run alone.
+_LABELS = {"tool", "status", "outcome", "le", "pool", "stage", "kind", "source", "engine"}
+# What an undisturbed run with an engine that pads nothing never counts.
+_NEVER = (
+    lm_metrics.PADDING, lm_metrics.LOST_REPLICAS, lm_metrics.ASKED_AGAIN, lm_metrics.ISOLATED,
+    run_metrics.FAILED_DOCUMENTS, tool_metrics.RETRIES, tool_metrics.RESTARTS, "status!='ok'",
+    "outcome!='done'",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """A run that is held, and where it can be looked at."""
+
+    scene: Scene
+    token: str  # of Ray
+    dashboard: str  # its URL
+    ray_directory: Path
+    prometheus: str | None  # its URL; None where it is not installed
+
+    @property
+    def marks(self) -> list[DoneMark]:
+        return self.scene.run.done_marks()
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """Everything by the commands that `python -m cluster metrics` says."""
+    # Of this run alone: Ray names its newest session there, and sockets need a short name.
+    ray_directory = Path(tempfile.mkdtemp(prefix="tf-", dir="/tmp"))
+    out, port = tmp_path_factory.mktemp("monitoring"), free_port()
+    written = subprocess.run(
+        [
+            sys.executable, "-m", "cluster", "metrics", "--out", str(out), "--interval", "1",
+            "--ray-dir", str(ray_directory / "ray"), "--prometheus", f"127.0.0.1:{port}",
+        ],
+        capture_output=True, text=True, check=True,
+    ).stdout.splitlines()  # fmt: skip
+    [start, *_] = [shlex.split(line) for line in written if line.startswith("prometheus ")]
+    [exports, *_] = [shlex.split(line)[1:] for line in written if line.startswith("export ")]
+    prometheus = None
+    scene = Scene(out / "scene", NUM_DOCUMENTS, tool={"actors": 1})
+    scene.hold(*HELD)
+    with pytest.MonkeyPatch.context() as patch:
+        for pair in exports:
+            patch.setenv(*pair.split("=", 1))
+        patch.setenv("RAY_metrics_report_interval_ms", "1000")
+        patch.setenv("RAY_AUTH_MODE", "token")
+        token = secrets.token_hex(16)
+        patch.setenv("RAY_AUTH_TOKEN", token)
+        driver = scene.start(ray_directory=ray_directory)
+        try:
+            if shutil.which("prometheus"):
+                with (out / "prometheus.log").open("wb") as log:
+                    prometheus = subprocess.Popen(start, stderr=log)
+            scene.held(*HELD, driver)
+            line = next(line for line in scene.printed().splitlines() if "Ray dashboard: " in line)
+            yield Live(
+                scene=scene,
+                token=token,
+                dashboard=line.split("Ray dashboard: ")[1].strip(),
+                ray_directory=ray_directory / "ray",
+                prometheus=f"http://127.0.0.1:{port}" if prometheus else None,
+            )
+            scene.release(*HELD)
+            scene.finish(driver)
+        finally:
+            kill_tree(driver)
+            if prometheus is not None:
+                prometheus.terminate()
+                prometheus.wait()
+            shutil.rmtree(ray_directory, ignore_errors=True)
+
+
+def test_counters_of_the_nodes_are_what_the_done_marks_and_unit_files_say(live: Live) -> None:
+    wait_for(lambda: differing(expected(live), scraped(live)))
+    assert min(expected(live).values()) > 0
+    marks, seen = live.marks, scraped(live)
+    assert 0 < len(marks) < NUM_UNITS
+    assert 1 <= seen[lm_metrics.UNITS_IN_FLIGHT, ()] <= NUM_UNITS - len(marks)
+    # What is held is in no mark yet: these counters are ahead of the marks.
+    usage = total_usage(mark.tools for mark in marks)["Calculator"]
+    assert seen[tool_metrics.REQUESTS, (("status", "ok"), TOOL)] >= usage.statuses["ok"]
+    assert seen[f"{tool_metrics.BATCH_SECONDS}_count", (TOOL,)] >= usage.batches > 0
+    for kind in ("position", "loss"):
+        tokens = sum(mark.tokens[f"{kind}_tokens"] for mark in marks)
+        assert seen[lm_metrics.TOKENS, (ENGINE, ("kind", kind), POOL)] >= tokens > 0
+    assert seen[lm_metrics.RUNNING, (ENGINE, POOL)] == 1
+
+
+def test_metrics_need_no_token_where_the_dashboard_needs_one(live: Live) -> None:
+    assert httpx.get(targets(live)[0]).status_code == 200
+    nodes = f"{live.dashboard}/nodes?view=summary"
+    assert httpx.get(nodes).status_code == 401
+    assert httpx.get(nodes, headers=bearer(live)).status_code == 200
+
+
+def test_prometheus_answers_every_query_of_the_dashboard(live: Live) -> None:
+    if live.prometheus is None:
+        pytest.skip("prometheus is not installed (Debian: apt-get install prometheus)")
+    queries = [
+        query.expr
+        for row in (*rows_of_runs.ROWS, *rows_of_actors.ROWS)
+        for panel in row.panels
+        for query in panel.queries
+    ]
+    may_be_empty = {expr for expr in queries if any(part in expr for part in _NEVER)}
+    assert len(may_be_empty) < len(queries) / 3
+    wait_for(lambda: {expr for expr in queries if not asked(live, expr)} - may_be_empty)
+    done = sum(mark.documents for mark in live.marks)
+    [share] = asked(live, rows_of_runs.ROWS[0].panels[0].queries[0].expr)
+    assert float(share["value"][1]) == pytest.approx(done / NUM_DOCUMENTS)
+
+
+def test_rays_dashboard_asks_prometheus_and_names_our_dashboard(live: Live) -> None:
+    if live.prometheus is None:
+        pytest.skip("prometheus is not installed (Debian: apt-get install prometheus)")
+    health = httpx.get(f"{live.dashboard}/api/prometheus_health", headers=bearer(live))
+    assert health.json()["result"] is True
+    made = live.ray_directory / "session_latest" / "metrics" / "grafana" / "dashboards"
+    assert json.loads((made / "data_grafana_dashboard.json").read_text())["uid"] == "toolformer"
+
+
+def test_rays_dashboard_shows_the_run_and_its_replica_in_a_browser(
+    live: Live, tmp_path: Path
+) -> None:
+    if shutil.which("chromium") is None:
+        pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
+    with browser(tmp_path / "chromium") as page:
+        page.do(
+            "Network.setCookie",
+            name="ray-authentication-token", value=live.token, url=live.dashboard,
+        )  # fmt: skip
+        page.shows(f"{live.dashboard}/#/actors", "LMHost", "ALIVE", "Dispatcher")
+        page.shows(f"{live.dashboard}/#/jobs", "pipeline annotate", "RUNNING")
+        page.screenshot(tmp_path / "jobs.png")
+    assert (tmp_path / "jobs.png").stat().st_size > 10_000
+
+
+def expected(live: Live) -> Totals:
+    """What the marks and the files of the finished units come to."""
+    marks, rows = live.marks, documents_of(live.scene.run)
+    calls = [call for row in rows for call in row["calls"]]
+    statuses = Counter(call["status"] for call in calls if call["status"])
+    documents = sum(mark.documents for mark in marks)
+    return {
+        (run_metrics.UNITS_PLANNED, ()): NUM_UNITS,
+        (run_metrics.UNITS_DONE, ()): len(marks),
+        (run_metrics.DOCUMENTS_PLANNED, ()): NUM_DOCUMENTS,
+        (run_metrics.DOCUMENTS_DONE, ()): documents,
+        (run_metrics.DOCUMENTS, (("outcome", "done"),)): documents,
+        (run_metrics.POSITIONS, (TOOL,)): sum(len(row["positions"]) for row in rows),
+        (run_metrics.CANDIDATES, (TOOL,)): len(calls),
+        (run_metrics.KEPT, (TOOL,)): sum((call["gain"] or 0.0) >= TAU_F for call in calls),
+        (run_metrics.GAINS, (("le", "+Inf"), TOOL)): sum(
+            call["loss_plus"] is not None for call in calls
+        ),
+    } | {
+        (run_metrics.EXECUTED, (("status", status), TOOL)): count
+        for status, count in statuses.items()
+    }
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
+
+
+def bearer(live: Live) -> dict[str, str]:
+    return {"Authorization": f"Bearer {live.token}"}
+
+
+def targets(live: Live) -> list[str]:
+    """Where Ray says that metrics are: of its nodes, of the autoscaler, of the dashboard."""
+    file = live.ray_directory / "prom_metrics_service_discovery.json"
+    wait_for(lambda: not file.exists())
+    [group] = json.loads(file.read_text())
+    return [f"http://{address}/metrics" for address in group["targets"]]
+
+
+def scraped(live: Live) -> Totals:
+    """The sum over all processes of each of our metrics, for each of its values of our labels."""
+    totals: Totals = defaultdict(float)
+    for target in targets(live):
+        for family in text_string_to_metric_families(httpx.get(target).text):
+            for sample in family.samples:
+                if sample.name.startswith("ray_toolformer_"):
+                    labels = tuple(sorted((k, v) for k, v in sample.labels.items() if k in _LABELS))
+                    totals[sample.name.removeprefix("ray_"), labels] += sample.value
+    return dict(totals)
+
+
+def differing(expected: Totals, seen: Totals) -> dict[Any, tuple[float, float | None]]:
+    return {
+        key: (value, seen.get(key)) for key, value in expected.items() if seen.get(key) != value
+    }
+
+
+def asked(live: Live, expr: str) -> list[dict[str, Any]]:
+    """What Prometheus answers to a query of the dashboard, with the variables filled in."""
+    query = expr.replace("$SessionName", "session_.*").replace("$window", "20s")
+    answer = httpx.get(f"{live.prometheus}/api/v1/query", params={"query": query})
+    assert answer.status_code == 200, f"{query}: {answer.text}"
+    result: list[dict[str, Any]] = answer.json()["data"]["result"]
+    return result
+
+
+def wait_for(missing: Callable[[], object]) -> None:
+    """Until nothing is missing."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while still := missing():
+        assert time.monotonic() < deadline, still
+        time.sleep(_POLL_S)
