@@ -2,7 +2,9 @@
 
 import typer
 
+from cluster.local import local_command
 from cluster.monitoring.command import metrics_command
+from cluster.nodes import wait_command
 from pipeline.commandline import run_app
 
 app = typer.Typer(
@@ -12,12 +14,8 @@ app = typer.Typer(
     help="Bring a run to a cluster, and watch it there.",
 )
 
-
-@app.callback()
-def _keep_subcommands() -> None:
-    """Until there is a second command Typer would make the first the only one."""
-
-
+app.command("local")(local_command)
+app.command("wait")(wait_command)
 app.command("metrics")(metrics_command)
 
 

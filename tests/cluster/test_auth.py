@@ -1,10 +1,15 @@
 """Where tokens come from, and what goes on to processes."""
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from cluster.auth import known_token, token_for_a_new_cluster
+from tests.cluster.commands import environment
+from tests.cluster.readme import lines_of
 from tools.base import ConfigError
 
 
@@ -34,6 +39,19 @@ def test_a_known_token_comes_from_where_ray_takes_it(
     both = {"RAY_AUTH_TOKEN": "of a variable", "RAY_AUTH_TOKEN_PATH": str(named)}
     assert known_token(both) == "of a variable"
     assert known_token(both | {"RAY_AUTH_MODE": "disabled"}) is None
+
+
+def test_the_readme_makes_a_token_that_is_kept() -> None:
+    [line] = lines_of("Tokens")
+    made = subprocess.run(
+        ["bash", "-c", f"{line}; echo $RAY_AUTH_TOKEN"],
+        env=environment() | {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    assert re.fullmatch("[0-9a-f]{64}", made)
+    assert "RAY_AUTH_TOKEN" not in token_for_a_new_cluster({"RAY_AUTH_TOKEN": made})
 
 
 def test_a_token_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:

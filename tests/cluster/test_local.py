@@ -1,0 +1,139 @@
+"""`cluster local`: real nodes on this machine, and nothing of them afterwards."""
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.cluster.commands import (
+    cluster,
+    command_lines,
+    environment,
+    files_with,
+    processes_with,
+    start_cluster_command,
+    variable_of,
+)  # fmt: skip
+from tests.cluster.readme import arguments_of
+from tests.pipeline.demo_runs import demo_config
+
+pytestmark = pytest.mark.ray
+
+_PATIENCE_S = 200.0
+
+
+class Mine:
+    """An environment whose processes and files can be found."""
+
+    def __init__(self, directory: Path) -> None:
+        self.id = secrets.token_hex(8)
+        self.directory = directory  # of Ray's files
+        self.environment = environment() | {"RAY_TMPDIR": str(directory), "TEST_ID": self.id}
+
+    def processes(self) -> list[psutil.Process]:
+        return processes_with("TEST_ID", self.id)
+
+    def is_clean(self) -> bool:
+        """Whether no process and no file is left."""
+        return not self.processes() and not list(self.directory.iterdir())
+
+
+@pytest.fixture
+def mine() -> Iterator[Mine]:
+    with tempfile.TemporaryDirectory(prefix="tf-", dir="/tmp") as directory:  # sockets: short
+        mine = Mine(Path(directory))
+        yield mine
+        for process in mine.processes():
+            process.kill()
+
+
+def wait_until(fact: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
+    """Wait for a fact while a command goes on."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while not fact():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_two_nodes_annotate_and_their_token_is_nowhere(tmp_path: Path, mine: Mine) -> None:
+    run = tmp_path / "run"
+    config = demo_config(tmp_path, 4, run=str(run))
+    told = arguments_of("On this machine", config)
+    assert told[-2:] == ["--nodes", "2"]
+    command = start_cluster_command(*told, "--cpus-per-node", 2, environment=mine.environment)
+    wait_until((run / "run.json").exists, command)  # all nodes are there
+    tokens = {variable_of(process, "RAY_AUTH_TOKEN") for process in mine.processes()} - {None}
+    [token] = tokens
+    assert token is not None and len(token) == 64
+    assert token not in command_lines()
+    nodes = [p for p in mine.processes() if "ray.scripts.scripts" in " ".join(p.cmdline())]
+    assert len(nodes) == 2
+    assert files_with(token, mine.directory) == []  # with nodes at work
+    out, err = command.communicate(timeout=_PATIENCE_S)
+    assert command.returncode == 0, (out, err)
+    assert "Ray nodes: 2; dashboard: http://127.0.0.1:" in out
+    assert json.loads((run / "report" / "stats.json").read_text())["documents"] == 4
+    assert token not in out + err
+    assert files_with(token, tmp_path) == []
+    assert mine.is_clean()
+
+
+def test_a_step_that_fails_gives_its_exit_code_and_its_name(tmp_path: Path, mine: Mine) -> None:
+    config = demo_config(tmp_path, 4, run=str(tmp_path / "run"))
+    done = cluster(
+        "local", config, "--cpus-per-node", 1, "--steps", "build,report",
+        environment=mine.environment,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.endswith("error: step build ended with exit code 1\n")
+    assert done.stderr.count("\n") == 2 and "Traceback" not in done.stderr
+    assert mine.is_clean()
+
+
+@pytest.mark.parametrize(
+    "number, moment, code",
+    [
+        (signal.SIGTERM, "run/run.json", 143),  # annotate is at work
+        (signal.SIGINT, "ray/tf-*/0/ray_current_cluster", 130),  # nodes are awaited
+        (signal.SIGKILL, "ray/tf-*/0/ray_current_cluster", -9),
+    ],
+)
+def test_a_signal_leaves_no_process(
+    tmp_path: Path, mine: Mine, number: int, moment: str, code: int
+) -> None:
+    (tmp_path / "ray").symlink_to(mine.directory)
+    config = demo_config(tmp_path, 40, run=str(tmp_path / "run"))
+    command = start_cluster_command(
+        "local", config, "--cpus-per-node", 2, environment=mine.environment
+    )
+    wait_until(lambda: bool(list(tmp_path.glob(moment))), command)
+    os.kill(command.pid, number)
+    out, err = command.communicate(timeout=_PATIENCE_S)
+    assert command.returncode == code, (out, err)
+    assert "Traceback" not in err
+    if number == signal.SIGKILL:  # nobody is left to wait for them
+        psutil.wait_procs(mine.processes(), timeout=_PATIENCE_S)
+        assert not mine.processes()
+    else:
+        assert mine.is_clean()
+
+
+def test_a_node_that_does_not_start_is_one_line(tmp_path: Path, mine: Mine) -> None:
+    place = mine.directory / ("long" * 20)  # the paths of its sockets would be too long
+    place.mkdir()
+    config = demo_config(tmp_path, 4, run=str(tmp_path / "run"))
+    done = cluster("local", config, environment=mine.environment | {"RAY_TMPDIR": str(place)})
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: Ray's node 0 ended") and "AF_UNIX" in done.stderr
+    assert done.stderr.count("\n") == 1
+    place.rmdir()
+    assert mine.is_clean()
