@@ -1,0 +1,147 @@
+"""`cluster submit`: a job for a Ray cluster that is there, over the port of its dashboard."""
+
+import asyncio
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, TypeVar
+from urllib.parse import urlsplit
+
+import requests
+import typer
+from ray.exceptions import AuthenticationError
+from ray.job_submission import JobStatus, JobSubmissionClient
+
+from cluster.auth import known_token
+from cluster.job import ALL_STEPS, Config, Job, Steps, parse_steps
+from pipeline.commandline import stderr, stdout
+from pipeline.config import load_config
+from pipeline.ray_session import NOT_SHIPPED
+from tools.base import ConfigError, ToolformerError, one_line
+from tools.places import is_remote
+
+_ADDRESS, _OTHER_ADDRESS = "RAY_API_SERVER_ADDRESS", "RAY_ADDRESS"
+_CONNECT_S = 10.0
+_POLL_S = 0.5
+
+T = TypeVar("T")
+
+
+def submit_command(
+    config: Config,
+    address: Annotated[
+        str, typer.Option(envvar=_ADDRESS, help="The cluster's dashboard.", metavar="URL")
+    ] = "http://127.0.0.1:8265",
+    steps: Steps = ALL_STEPS,
+    follow: Annotated[bool, typer.Option(help="Show the log, and end as the job does.")] = True,
+) -> None:
+    """Give a job to a Ray cluster that is there already."""
+    job = _on_the_cluster(Job.of(config, parse_steps(steps)))
+    url = address if "://" in address else f"http://{address}"
+    client = _client(url)
+    job_id = _asked(
+        url,
+        lambda: client.submit_job(
+            entrypoint="\n".join(job.shell_lines()),
+            runtime_env={"working_dir": str(Path.cwd()), "excludes": list(NOT_SHIPPED)},
+        ),
+    )
+    _tell(f"job {job_id} is submitted; `ray job stop {job_id} --address {url}` ends it")
+    if not follow:
+        _tell(f"its log: ray job logs --follow {job_id} --address {url}")
+        return
+    code = _follow(client, job_id, url)
+    if code:
+        raise typer.Exit(code)
+
+
+def _on_the_cluster(job: Job) -> Job:
+    """The job as a node of the cluster sees it; says which paths all nodes have to see.
+
+    Raises:
+        ConfigError: the run would be written into the copy of our code that the job has.
+    """
+    settings = load_config(job.config)
+    if not is_remote(job.run) and not job.run.is_absolute():
+        raise ConfigError(
+            f"{job.config}: run: {job.run} is relative, and a job's directory is a copy that is "
+            "thrown away; expected an absolute path that all nodes see, or a store as s3://"
+        )
+    config = job.config.resolve()
+    shipped = config.is_relative_to(Path.cwd())
+    needed = [path for path in (job.run, *settings.input) if not is_remote(path)]
+    shared = [str(path) for path in needed if path.is_absolute()]
+    shared += [] if shipped else [str(config)]
+    if shared:
+        stderr.print(f"all nodes have to see {', '.join(shared)} at this path", markup=False)
+    return Job(
+        config=config.relative_to(Path.cwd()) if shipped else config, run=job.run, steps=job.steps
+    )
+
+
+def _client(url: str) -> JobSubmissionClient:
+    where = urlsplit(url)
+    try:
+        port = where.port or (443 if where.scheme == "https" else 80)
+        # Ray itself waits for minutes where nothing answers.
+        socket.create_connection((where.hostname or "", port), timeout=_CONNECT_S).close()
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"--address {url}: nothing answers there: {one_line(error)}; expected the dashboard of "
+            "a Ray cluster, which a head node has at port 8265"
+        ) from None
+    for name in (_ADDRESS, _OTHER_ADDRESS):  # Ray would prefer them to what it is told
+        os.environ.pop(name, None)
+    token = known_token()
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    return _asked(url, lambda: JobSubmissionClient(url, headers=headers))
+
+
+def _asked(url: str, question: Callable[[], T]) -> T:
+    """What the cluster answers; its refusals in our words."""
+    try:
+        return question()
+    except AuthenticationError:
+        token = "does not take this token" if known_token() else "asks for a token"
+        raise ConfigError(
+            f"--address {url}: the cluster {token}; expected its own in RAY_AUTH_TOKEN, in the "
+            "file RAY_AUTH_TOKEN_PATH, or in ~/.ray/auth_token"
+        ) from None
+    except (requests.RequestException, ConnectionError, RuntimeError, ValueError) as error:
+        raise ToolformerError(
+            f"--address {url}: the cluster does not take the job: {one_line(error)}"
+        ) from None
+
+
+def _follow(client: JobSubmissionClient, job_id: str, url: str) -> int:
+    """Show the log of a job until it ends; 0 if it succeeded, else the exit code of its step."""
+    try:
+        asyncio.run(_show(client, job_id))
+    except KeyboardInterrupt:
+        _tell(f"\nthe job goes on; ray job logs --follow {job_id} --address {url}")
+        raise typer.Exit(130) from None
+    except (OSError, RuntimeError) as error:
+        _tell(f"the log breaks off: {one_line(error)}; waiting for the end of the job")
+    while not (info := _asked(url, lambda: client.get_job_info(job_id))).status.is_terminal():
+        time.sleep(_POLL_S)
+    if info.status is JobStatus.SUCCEEDED:
+        _tell(f"job {job_id} succeeded")
+        return 0
+    code = info.driver_exit_code or 1
+    stderr.print(f"[bold red]error:[/] job {job_id}: {info.status.lower()}, exit code {code}")
+    return int(code)
+
+
+async def _show(client: JobSubmissionClient, job_id: str) -> None:
+    async for lines in client.tail_job_logs(job_id):
+        sys.stdout.write(lines)
+        with suppress(BrokenPipeError):
+            sys.stdout.flush()
+
+
+def _tell(text: str) -> None:
+    stdout.print(text, markup=False, highlight=False, soft_wrap=True)
