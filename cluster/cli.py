@@ -5,6 +5,7 @@ import typer
 from cluster.local import local_command
 from cluster.monitoring.command import metrics_command
 from cluster.nodes import wait_command
+from cluster.slurm import slurm_command
 from cluster.submit import submit_command
 from pipeline.commandline import run_app
 
@@ -17,6 +18,7 @@ app = typer.Typer(
 
 app.command("local")(local_command)
 app.command("submit")(submit_command)
+app.command("slurm")(slurm_command)
 app.command("wait")(wait_command)
 app.command("metrics")(metrics_command)
 

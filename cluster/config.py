@@ -1,10 +1,30 @@
 """The cluster configuration: which nodes a run gets, whoever provides them."""
 
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from pipeline.settings import Section, read_settings
+
+
+class Slurm(Section):
+    """Options of `sbatch`; what is not given is left to the Slurm cluster."""
+
+    partition: str | None = Field(default=None, pattern=r"^\S+$")
+    account: str | None = Field(default=None, pattern=r"^\S+$")
+    qos: str | None = Field(default=None, pattern=r"^\S+$")
+    time: str | None = Field(default=None, pattern=r"^\S+$")  # as "1-12:00:00"
+    constraint: str | None = Field(default=None, pattern=r"^\S+$")
+    requeue: bool = True  # a job that loses a node or its place begins again, and the run goes on
+    extra: tuple[Annotated[str, Field(pattern=r"^--\S.*$")], ...] = ()  # as --exclusive
+
+    @field_validator("time", mode="before")
+    @classmethod
+    def _a_time_is_not_a_number(cls, time: object) -> object:
+        if isinstance(time, int):
+            raise ValueError(f'YAML makes {time} of it; write it in quotes, as "1-12:00:00"')
+        return time
 
 
 class ClusterConfig(Section):
@@ -17,6 +37,7 @@ class ClusterConfig(Section):
     memory_gib: int = Field(default=256, ge=4)  # of each node
     setup: tuple[str, ...] = ()  # shell lines on every node, as `source .venv/bin/activate`
     env: dict[str, str] = Field(default_factory=dict)  # for everything that runs; no secrets
+    slurm: Slurm = Slurm()
 
 
 def load_cluster_config(path: Path) -> ClusterConfig:
