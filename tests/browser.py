@@ -49,9 +49,9 @@ class Page:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._call("Emulation.setEmulatedMedia", features=[scheme])
 
-    def open(self, file: Path) -> None:
-        """Load a file and wait until it is there."""
-        self._call("Page.navigate", url=file.as_uri())
+    def open(self, place: Path | str) -> None:
+        """Load a file or an address and wait until it is there."""
+        self._call("Page.navigate", url=place if isinstance(place, str) else place.as_uri())
         self._browser.wait("Page.loadEventFired", self._session)
 
     def evaluate(self, script: str) -> Any:

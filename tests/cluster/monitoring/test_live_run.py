@@ -13,8 +13,9 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,15 @@ from cluster.monitoring import rows_of_actors, rows_of_runs
 from pipeline import metrics as run_metrics
 from pipeline.engines import metrics as lm_metrics
 from pipeline.rundir import DoneMark
-from tests.cluster.monitoring.browser import browser
+from tests.browser import CHROMIUM, Page, chromium
 from tests.pipeline.survival.scenes import UNIT_DOCUMENTS, Scene, documents_of, kill_tree
 from tools import metrics as tool_metrics
 from tools.usage import total_usage
 
 pytestmark = pytest.mark.ray
+with_prometheus = pytest.mark.skipif(
+    shutil.which("prometheus") is None, reason="needs prometheus (Debian's package prometheus)"
+)
 
 Totals = dict[tuple[str, tuple[tuple[str, str], ...]], float]  # by name and labels
 
@@ -143,9 +147,8 @@ def test_metrics_need_no_token_where_the_dashboard_needs_one(live: Live) -> None
     assert httpx.get(nodes, headers=bearer(live)).status_code == 200
 
 
+@with_prometheus
 def test_prometheus_answers_every_query_of_the_dashboard(live: Live) -> None:
-    if live.prometheus is None:
-        pytest.skip("prometheus is not installed (Debian: apt-get install prometheus)")
     queries = [
         query.expr
         for row in (*rows_of_runs.ROWS, *rows_of_actors.ROWS)
@@ -160,29 +163,26 @@ def test_prometheus_answers_every_query_of_the_dashboard(live: Live) -> None:
     assert float(share["value"][1]) == pytest.approx(done / NUM_DOCUMENTS)
 
 
+@with_prometheus
 def test_rays_dashboard_asks_prometheus_and_names_our_dashboard(live: Live) -> None:
-    if live.prometheus is None:
-        pytest.skip("prometheus is not installed (Debian: apt-get install prometheus)")
     health = httpx.get(f"{live.dashboard}/api/prometheus_health", headers=bearer(live))
     assert health.json()["result"] is True
     made = live.ray_directory / "session_latest" / "metrics" / "grafana" / "dashboards"
     assert json.loads((made / "data_grafana_dashboard.json").read_text())["uid"] == "toolformer"
 
 
-def test_rays_dashboard_shows_the_run_and_its_replica_in_a_browser(
-    live: Live, tmp_path: Path
-) -> None:
-    if shutil.which("chromium") is None:
-        pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
-    with browser(tmp_path / "chromium") as page:
-        page.do(
-            "Network.setCookie",
-            name="ray-authentication-token", value=live.token, url=live.dashboard,
-        )  # fmt: skip
-        page.shows(f"{live.dashboard}/#/actors", "LMHost", "ALIVE", "Dispatcher")
-        page.shows(f"{live.dashboard}/#/jobs", "pipeline annotate", "RUNNING")
-        page.screenshot(tmp_path / "jobs.png")
-    assert (tmp_path / "jobs.png").stat().st_size > 10_000
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium (Debian's package chromium)")
+def test_rays_dashboard_shows_the_run_and_its_replica_in_a_browser(live: Live) -> None:
+    cookie = {"name": "ray-authentication-token", "value": live.token, "url": live.dashboard}
+    with chromium() as browser:
+        browser.call("Storage.setCookies", {"cookies": [cookie]})
+        for place, wanted in (
+            ("actors", ("LMHost", "Dispatcher", "ALIVE")),
+            ("jobs", ("pipeline annotate", "RUNNING")),
+        ):
+            page = Page(browser)
+            page.open(f"{live.dashboard}/#/{place}")
+            wait_for(partial(not_shown, page, wanted))
 
 
 def expected(live: Live) -> Totals:
@@ -213,6 +213,12 @@ def free_port() -> int:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         return int(listening.getsockname()[1])
+
+
+def not_shown(page: Page, wanted: Sequence[str]) -> str | None:
+    """What can be read on a page that lacks some of what is wanted."""
+    text = str(page.evaluate("document.body.innerText"))
+    return None if all(part in text for part in wanted) else text
 
 
 def bearer(live: Live) -> dict[str, str]:
