@@ -77,6 +77,7 @@ def render(found: Survey, config: RunConfig, *, build: dict[str, Any] | None = N
     return environment.get_template(_TEMPLATE).render(
         stats=stats,
         config=config,
+        model="/".join(Path(config.model.path).parts[-2:]),  # all of a name of the Hub
         build=build,
         tools=list(_tool_views(found, config)),
         calls=[_call_view(shown) for shown in found.calls],
