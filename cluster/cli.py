@@ -2,6 +2,7 @@
 
 import typer
 
+from cluster.kuberay import kuberay_command
 from cluster.local import local_command
 from cluster.monitoring.command import metrics_command
 from cluster.nodes import wait_command
@@ -19,6 +20,7 @@ app = typer.Typer(
 app.command("local")(local_command)
 app.command("submit")(submit_command)
 app.command("slurm")(slurm_command)
+app.command("kuberay")(kuberay_command)
 app.command("wait")(wait_command)
 app.command("metrics")(metrics_command)
 

@@ -1,11 +1,54 @@
 """The cluster configuration: which nodes a run gets, whoever provides them."""
 
-from pathlib import Path
-from typing import Annotated
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
 from pipeline.settings import Section, read_settings
+
+Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]  # as a shell takes it
+
+
+class Volume(Section):
+    """A persistent volume claim that the pods of a run share."""
+
+    claim: str
+    path: PurePosixPath  # where every pod sees it
+    read_only: bool = False
+
+    @field_validator("path")
+    @classmethod
+    def _begins_at_the_root(cls, path: PurePosixPath) -> PurePosixPath:
+        if not path.is_absolute():
+            raise ValueError(f"{path} does not begin with /")
+        return path
+
+
+class Toleration(Section):
+    """What lets pods on nodes that are kept for GPUs; Kubernetes' own words."""
+
+    key: str
+    operator: Literal["Exists", "Equal"] = "Exists"
+    value: str | None = None  # for Equal
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None  # all of them
+
+
+class KubeRay(Section):
+    """Pods of the KubeRay operator, 1.6 or later: one for the head, one for each node."""
+
+    image: str  # this repository and its environment, with `python` and `ray` on the PATH
+    directory: PurePosixPath = PurePosixPath("/app")  # of this repository in the image
+    volumes: tuple[Volume, ...] = ()
+    secrets: tuple[str, ...] = ()  # Secrets whose keys become variables, as those of a store
+    service_account: str | None = None  # of all pods, as one that may reach the run's bucket
+    pull_secrets: tuple[str, ...] = ()  # Secrets by which the image is got
+    node_selector: dict[str, str] = Field(default_factory=dict)  # of the nodes with GPUs
+    tolerations: tuple[Toleration, ...] = ()  # likewise
+    head_cpus: int = Field(default=4, ge=1)  # the driver and Ray's own services
+    head_memory_gib: int = Field(default=16, ge=4)
+    retries: int = Field(default=3, ge=0)  # a new cluster each time, which continues the run
+    keep_s: int = Field(default=300, ge=0)  # of the cluster after the last step, to look around
 
 
 class Slurm(Section):
@@ -36,8 +79,17 @@ class ClusterConfig(Section):
     cpus_per_node: int = Field(default=64, ge=1)
     memory_gib: int = Field(default=256, ge=4)  # of each node
     setup: tuple[str, ...] = ()  # shell lines on every node, as `source .venv/bin/activate`
-    env: dict[str, str] = Field(default_factory=dict)  # for everything that runs; no secrets
+    env: dict[Variable, str] = Field(default_factory=dict)  # for everything that runs; no secrets
     slurm: Slurm = Slurm()
+    kuberay: KubeRay | None = None
+
+    @field_validator("env")
+    @classmethod
+    def _tokens_are_not_for_files(cls, env: dict[str, str]) -> dict[str, str]:
+        for name in env:
+            if name.startswith("RAY_AUTH_"):
+                raise ValueError(f"{name} is not for this file; every launcher sees to the token")
+        return env
 
 
 def load_cluster_config(path: Path) -> ClusterConfig:
