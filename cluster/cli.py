@@ -6,6 +6,7 @@ from cluster.kuberay import kuberay_command
 from cluster.local import local_command
 from cluster.monitoring.command import metrics_command
 from cluster.nodes import wait_command
+from cluster.ray_up import ray_up_command
 from cluster.slurm import slurm_command
 from cluster.submit import submit_command
 from pipeline.commandline import run_app
@@ -21,6 +22,7 @@ app.command("local")(local_command)
 app.command("submit")(submit_command)
 app.command("slurm")(slurm_command)
 app.command("kuberay")(kuberay_command)
+app.command("ray-up")(ray_up_command)
 app.command("wait")(wait_command)
 app.command("metrics")(metrics_command)
 

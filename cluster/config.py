@@ -8,6 +8,7 @@ from pydantic import Field, field_validator
 from pipeline.settings import Section, read_settings
 
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]  # as a shell takes it
+Extra = Literal["vllm", "s3", "gs", "lucene", "ctranslate2", "mcp"]  # of pyproject.toml
 
 
 class Volume(Section):
@@ -51,6 +52,24 @@ class KubeRay(Section):
     keep_s: int = Field(default=300, ge=0)  # of the cluster after the last step, to look around
 
 
+class RayUp(Section):
+    """EC2 machines that Ray's cluster launcher starts and ends; their memory is what they have."""
+
+    region: str
+    availability_zones: tuple[str, ...] = ()  # any of the region when empty
+    image: str = Field(pattern=r"^ami-[0-9a-f]+$")  # Ubuntu 22.04 or later, NVIDIA's driver 580
+    # Of all machines: the head starts and ends others with it (ec2:*, iam:PassRole), and all reach
+    # the run's bucket. The profile that Ray makes by itself is the head's alone.
+    instance_profile: str
+    security_groups: tuple[str, ...] = ()  # ids; when empty Ray makes one that is open to SSH only
+    instance_type: str = "p4d.24xlarge"
+    head_instance_type: str = "m6i.2xlarge"
+    ssh_user: str = "ubuntu"
+    disk_gib: int = Field(default=300, ge=50)  # environment, model, logs
+    idle_minutes: int = Field(default=10, ge=1)  # then a machine with GPUs is ended
+    extras: tuple[Extra, ...] = ("vllm", "s3", "lucene")
+
+
 class Slurm(Section):
     """Options of `sbatch`; what is not given is left to the Slurm cluster."""
 
@@ -82,6 +101,7 @@ class ClusterConfig(Section):
     env: dict[Variable, str] = Field(default_factory=dict)  # for everything that runs; no secrets
     slurm: Slurm = Slurm()
     kuberay: KubeRay | None = None
+    ray_up: RayUp | None = None
 
     @field_validator("env")
     @classmethod
