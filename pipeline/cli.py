@@ -212,7 +212,8 @@ def push_command(
     target: Annotated[
         str,
         typer.Argument(
-            help="user/name or hub://user/name of the Hub, else a directory or an address as s3://."
+            metavar="TARGET",
+            help="user/name or hub://user/name of the Hub, else a directory or an address as s3://.",
         ),
     ],
     private: Annotated[bool, typer.Option("--private", help="A private repository.")] = False,
