@@ -171,7 +171,7 @@ def test_ray_up_makes_a_head_with_the_token_that_only_ssh_reaches(
             "HOME": str(home), "TMPDIR": str(tmp_path), "PATH": f"{stubs}:/usr/bin:/bin",
         },
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        timeout=120,
+        timeout=300,
     )  # fmt: skip
     assert up.returncode == 0, up.stdout
 

@@ -77,7 +77,7 @@ def test_the_commands_that_need_no_cluster_do_what_they_say(checkout: Path) -> N
         },
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert ended.returncode == 0, ended.stderr
     assert "#SBATCH --gres=gpu:8" in ended.stdout
