@@ -17,6 +17,8 @@ from upath import UPath
 
 from pipeline.build import build
 from pipeline.push import Chosen, HubRepo, Pushed, push, push_target
+from pipeline.push.parcel import Parcel
+from pipeline.push.store import push_to_place
 from pipeline.rundir import RunDir
 from pipeline.schemas import DATASET
 from tests.hub_server import READER, WRITER, Hub, running_hub
@@ -189,6 +191,20 @@ def test_a_push_that_broke_off_says_so_and_is_continued(run: RunDir, tmp_path: P
     assert (out / "dataset" / "part-00000.parquet").stat().st_mtime_ns == first
 
 
+def test_a_build_that_changes_meanwhile_leaves_an_incomplete_push(
+    run: RunDir, tmp_path: Path
+) -> None:
+    def changed() -> None:
+        raise InputError("was built again")
+
+    shard = "dataset/part-00000.parquet"
+    parcel = Parcel(shards={shard: run.path / shard}, texts={"README.md": "#"}, still_whole=changed)
+    with pytest.raises(InputError, match="was built again"):
+        push_to_place(parcel, tmp_path / "out")
+    assert '"complete": false' in (tmp_path / "out" / "push.json").read_text()
+    assert not (tmp_path / "out" / "README.md").exists()
+
+
 def test_what_is_not_built_is_named(tmp_path: Path) -> None:
     run = planned_run(tmp_path / "run", 1)
     with pytest.raises(InputError, match=r"run: not built yet \(no build.json\)"):
@@ -302,12 +318,17 @@ def refused(arguments: Sequence[object], **changes: str) -> str:
     return done.stderr
 
 
-def test_who_may_not_write_is_told_in_one_line(run: RunDir, hub: Hub, tmp_path: Path) -> None:
+def test_who_is_not_known_is_told_in_one_line(run: RunDir, hub: Hub, tmp_path: Path) -> None:
     home = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home")}
     said = refused([run.path, "me/calls"], **home)
     assert "hub://me/calls: cannot be pushed: the Hub does not know who asks" in said
-    said = refused([run.path, "me/calls"], **home, HF_TOKEN=READER)
-    assert "the token may not write there: You don't have the rights" in said
+    assert hub.repositories == {}
+
+
+def test_who_may_not_write_is_told(run: RunDir, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", READER)
+    with pytest.raises(OutputError, match="may not write there: You don't have the rights"):
+        push(run, REPO)
     assert hub.repositories == {}
 
 
