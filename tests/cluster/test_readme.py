@@ -16,6 +16,7 @@ HERE = (
     "python -m cluster kuberay my.yaml cluster/configs/a100-kuberay.yaml --out job.yaml",
     "ray get-auth-token --generate > /dev/null",
     "python -m cluster ray-up cluster/configs/a100-aws.yaml --out a100.yaml",
+    "python -m cluster metrics --out monitoring",
     "export RAY_AUTH_TOKEN=$(python -c 'import secrets; print(secrets.token_hex(32))')",
 )
 # By a test, with other files.
