@@ -19,7 +19,7 @@ test: export OMP_NUM_THREADS = 1
 test: export OMP_WAIT_POLICY = PASSIVE
 test: export GOMP_SPINCOUNT = 0
 test: check
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=40
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .
