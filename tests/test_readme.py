@@ -102,8 +102,18 @@ def test_the_commands_for_your_own_text(checkout: Path, ray_directory: Path) -> 
     (checkout / "my.yaml").write_text(yaml.safe_dump(config))
     commands = commands_of("## Your own text")
     assert [command.split()[3] for command in commands] == [
-        "ingest", "preview", "plan", "annotate", "build", "report", "inspect",
+        "ingest", "preview", "plan", "annotate", "status", "build", "report", "inspect", "push",
     ]  # fmt: skip
     for command in commands:
         assert run(command, checkout, ray_directory)
     assert (checkout / "runs" / "my" / "dataset").is_dir()
+    assert (checkout / "my-set" / "README.md").is_file()
+
+
+def test_the_commands_for_a_cluster_are_those_that_other_tests_run() -> None:
+    by_test = {
+        "python -m cluster slurm my.yaml cluster/configs/a100-slurm.yaml": "cluster/test_slurm.py",
+        "python -m pipeline annotate my.yaml --address auto": "pipeline/test_annotate_cluster.py",
+    }
+    assert commands_of("## On a cluster") == list(by_test)
+    assert all((ROOT / "tests" / test).is_file() for test in by_test.values())
