@@ -1,6 +1,7 @@
 """A Slurm cluster of this machine: a controller and nodes, with a configuration of its own."""
 
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -14,7 +15,8 @@ from tests.cluster.commands import processes_with
 from tests.object_store import free_port
 
 _NEEDED = ("slurmctld", "slurmd", "munged", "sbatch", "srun", "scontrol", "scancel", "unshare")
-_PATIENCE_S = 240.0
+_PATIENCE_S = 500.0  # a busy machine starts Ray in minutes
+_UNDER_WAY = ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING")
 # Nodes are of the size they are said to be, whatever this machine has.
 _CONFIGURATION = """
 ClusterName=test
@@ -33,8 +35,8 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerParameters=bf_interval=1
 ReturnToService=2
-KillWait=5
 GresTypes=gpu
+FirstJobId={first_job}
 PartitionName=main Nodes=ALL Default=YES
 """
 _NODE = "NodeName={name} NodeAddr=127.0.0.1 Port={port} CPUs=4 RealMemory=8192 Gres=gpu:1\n"
@@ -92,9 +94,13 @@ class SlurmCluster:
 
     def wait_for_end(self, job_id: str) -> dict[str, str]:
         """A job that has ended, with whatever ran for it."""
-        running = ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING")
-        self.wait_for(lambda: self.job(job_id)["JobState"] not in running)
+        self.wait_for(lambda: self.job(job_id)["JobState"] not in _UNDER_WAY)
         return self.job(job_id)
+
+    def wait_while_it_runs(self, job_id: str, fact: Callable[[], bool]) -> None:
+        """Wait for a fact that a job brings about before it ends."""
+        self.wait_for(lambda: fact() or self.job(job_id)["JobState"] not in _UNDER_WAY)
+        assert fact(), Path(self.job(job_id)["StdOut"]).read_text()
 
     def wait_for(self, fact: Callable[[], bool]) -> None:
         """Wait for a fact while all daemons live."""
@@ -126,7 +132,10 @@ class SlurmCluster:
         key.write_bytes(os.urandom(1024))
         key.chmod(0o600)
         text = _CONFIGURATION.format(
-            host=socket.gethostname(), port=free_port(), directory=self.directory
+            host=socket.gethostname(),
+            port=free_port(),
+            directory=self.directory,
+            first_job=random.randrange(1000, 1_000_000),  # directories have the names of jobs
         )
         text += "".join(_NODE.format(name=name, port=free_port()) for name in names)
         (self.directory / "slurm.conf").write_text(text)

@@ -112,7 +112,9 @@ class Submitted:
         return processes_with("SLURM_JOB_ID", self.id)
 
     def left(self) -> list[object]:
-        """What is there of it on its nodes: processes, and directories of Ray's."""
+        """What stays of it on its nodes: processes, and directories of Ray's."""
+        # Workers end by themselves when they see that their node is gone.
+        psutil.wait_procs(self.processes(), timeout=60)
         return [*self.processes(), *Path("/tmp").glob(f"tf-{self.id}-*")]
 
 
@@ -149,7 +151,7 @@ def test_two_jobs_on_the_same_nodes_run_and_leave_nothing(
 ) -> None:
     job = submit(4, "--steps", "annotate", nodes=2, gpus_per_node=1)
     fails = submit(4, "--steps", "build,report", nodes=1)
-    slurm.wait_for((job.run / "run.json").exists)  # all nodes are there
+    slurm.wait_while_it_runs(job.id, (job.run / "run.json").exists)  # all nodes are there
     tokens = {variable_of(process, "RAY_AUTH_TOKEN") for process in job.processes()} - {None}
     [token] = tokens
     assert token is not None and len(token) == 64
@@ -170,12 +172,24 @@ def test_two_jobs_on_the_same_nodes_run_and_leave_nothing(
     assert files_with(token, job.run) == files_with(token, slurm.directory) == []
 
 
+def test_a_head_that_does_not_start_ends_the_job(
+    slurm: SlurmCluster, submit: Callable[..., Submitted]
+) -> None:
+    job = submit(4, setup=["ray() { echo it is broken; return 3; }"])
+    end = slurm.wait_for_end(job.id)
+    said = job.log.read_text()
+    assert (end["JobState"], end["ExitCode"]) == ("FAILED", "1:0"), said
+    assert "it is broken\n" in said
+    assert "error: the head of the Ray cluster did not start\n" in said
+    assert job.left() == []
+
+
 @pytest.mark.ray
 def test_a_job_that_is_queued_again_continues_its_run(
     slurm: SlurmCluster, submit: Callable[..., Submitted]
 ) -> None:
     job = submit(16, "--steps", "annotate")
-    slurm.wait_for(lambda: any(job.run.glob("_done/*.json")))
+    slurm.wait_while_it_runs(job.id, lambda: any(job.run.glob("_done/*.json")))
     slurm.ask("scontrol", "requeue", job.id)
     slurm.wait_for(lambda: slurm.job(job.id)["JobState"] == "PENDING")
     slurm.ask("scontrol", "update", f"JobId={job.id}", "StartTime=now")
