@@ -27,7 +27,7 @@ from tests.pipeline.demo_runs import demo_config
 
 pytestmark = pytest.mark.ray
 
-_PATIENCE_S = 200.0
+_PATIENCE_S = 500.0
 
 
 class Mine:
@@ -69,14 +69,18 @@ def test_two_nodes_annotate_and_their_token_is_nowhere(tmp_path: Path, mine: Min
     config = demo_config(tmp_path, 4, run=str(run))
     told = arguments_of("On this machine", config)
     assert told[-2:] == ["--nodes", "2"]
-    command = start_cluster_command(*told, "--cpus-per-node", 2, environment=mine.environment)
+    command = start_cluster_command(
+        *told, "--cpus-per-node", 2, "--gpus-per-node", 2, environment=mine.environment
+    )
     wait_until((run / "run.json").exists, command)  # all nodes are there
     tokens = {variable_of(process, "RAY_AUTH_TOKEN") for process in mine.processes()} - {None}
     [token] = tokens
     assert token is not None and len(token) == 64
     assert token not in command_lines()
     nodes = [p for p in mine.processes() if "ray.scripts.scripts" in " ".join(p.cmdline())]
-    assert len(nodes) == 2
+    assert sorted(variable_of(node, "CUDA_VISIBLE_DEVICES") or "" for node in nodes) == [
+        "0,1", "2,3",
+    ]  # fmt: skip
     assert files_with(token, mine.directory) == []  # with nodes at work
     out, err = command.communicate(timeout=_PATIENCE_S)
     assert command.returncode == 0, (out, err)
