@@ -29,7 +29,7 @@ from tools.places import Place
 
 # Ray Data holds about 10 KB for each unit of an execution; engines live through all waves. At the
 # end of a wave replicas run out of units: for less than a 500th of the time with so many each.
-_UNITS_PER_WAVE = 2_000
+UNITS_PER_WAVE = 2_000
 _UNITS_PER_WAVE_AND_REPLICA = 500
 
 
@@ -51,7 +51,7 @@ def run_graph(work: Work, config: RunConfig, method: Method, pools: Pools) -> It
     """The mark of each unit of `work`, in the order they are committed."""
     configure_ray_data()
     replicas = sum(pool.engine.replicas for pool in config.pools)
-    size = max(_UNITS_PER_WAVE, replicas * _UNITS_PER_WAVE_AND_REPLICA)
+    size = max(UNITS_PER_WAVE, replicas * _UNITS_PER_WAVE_AND_REPLICA)
     for start in range(0, len(work.units), size):
         wave = work.part(work.units[start : start + size])
         committed = graph(wave, config, method, pools)

@@ -40,6 +40,17 @@ def test_growth_is_judged_after_the_warm_up_and_before_stages_end() -> None:
     assert growths(ended, marks) == {}
 
 
+def test_the_driver_is_judged_after_its_first_wave() -> None:
+    marks = [mark(0, 20), mark(10, 60), mark(50, 99)]
+    readings = [reading(at, driver=min(at, 60), store=at) for at in range(0, 51, 10)]
+    readings += [reading(at, driver=60, store=at) for at in (60, 70, 80)]
+    marks += [mark(80, 100)]
+    found = growths(readings, marks, wave=2)
+    assert found["driver"].grown_bytes == pytest.approx(0, abs=1)
+    assert found["store"].grown_bytes == pytest.approx(50 * 2**20, rel=1e-6)  # from 30 to 80 s
+    assert growths(readings, marks, wave=4)["driver"].grown_bytes > 20 * 2**20
+
+
 def test_the_picture_shows_every_group_and_stays_inside_its_frame() -> None:
     readings = [reading(100 + at, driver=300, raylet=20 + at) for at in range(0, 11, 2)]
     picture = curves_svg(readings, MARKS, points=5)
