@@ -107,5 +107,6 @@ def main() -> None:
     try:
         app()
     except ToolformerError as error:
-        Console(stderr=True, emoji=False).print(f"error: {error}", style="red", markup=False, soft_wrap=True)
+        stderr = Console(stderr=True, emoji=False)
+        stderr.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
         sys.exit(1)

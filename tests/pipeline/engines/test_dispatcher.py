@@ -89,7 +89,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def single(local_ray: None, files: Path) -> Pool:
     """A pool of one replica; every test leaves it as it was."""
-    return Pool(files, replicas=1)
+    pool = Pool(files, replicas=1)
+    ray.get(pool.replicas[0].info.remote())
+    return pool
 
 
 @pytest.fixture(scope="module")
