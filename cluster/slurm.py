@@ -11,6 +11,7 @@ import jinja2
 import typer
 
 from cluster.config import ClusterConfig, load_cluster_config
+from cluster.demand import check_gpus
 from cluster.job import ALL_STEPS, Config, Job, Steps, parse_steps
 from cluster.nodes import ADDRESS_FILE, HEAD_OPTIONS, NODE_ENVIRONMENT, NODE_OPTIONS, START_LIMIT_S
 from pipeline.commandline import stdout
@@ -30,8 +31,9 @@ def slurm_command(
     steps: Steps = ALL_STEPS,
 ) -> None:
     """Submit a job to Slurm: its nodes become a Ray cluster, the steps run there."""
-    settings = load_cluster_config(cluster)
-    script = batch_script(Job.of(config, parse_steps(steps)), settings, Path.cwd())
+    settings, job = load_cluster_config(cluster), Job.of(config, parse_steps(steps))
+    check_gpus(job, settings)
+    script = batch_script(job, settings, Path.cwd())
     if out is not None:
         write_text_atomically(out, script)
     if dry_run:

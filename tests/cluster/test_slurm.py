@@ -91,6 +91,13 @@ def test_without_slurm_the_script_can_be_printed_alone(tmp_path: Path) -> None:
     assert subprocess.run(["bash", "-n"], input=printed, text=True).returncode == 0
 
 
+def test_a_run_that_no_node_has_gpus_for_is_not_submitted(tmp_path: Path) -> None:
+    config = demo_config(tmp_path, 1, engine={"replicas": 33, "num_gpus": 1})
+    refused = cluster(*arguments_of("Slurm", config), environment=environment())
+    assert refused.returncode == 1 and refused.stderr.count("\n") == 1
+    assert "33 GPUs are asked for and 32 are there" in refused.stderr
+
+
 @pytest.fixture(scope="module")
 def slurm() -> Iterator[SlurmCluster]:
     if why := missing():
