@@ -149,6 +149,16 @@ def test_what_was_asked_of_the_tools_is_on_the_page(tmp_path: Path) -> None:
     assert "tool_cache: &lt;full&gt;" in page
 
 
+def test_failed_calls_are_told_of_where_no_document_was_dropped(tmp_path: Path) -> None:
+    files, config = two_units(tmp_path / "units")[:1], run_config()
+    mark = DoneMark(
+        unit_id="0", documents=2, rows=2, dropped={}, failed=2, bytes=1, blake2b="", seconds={},
+        tokens={}, finished_at=0.0,
+    )  # fmt: skip
+    words = " ".join(Elements(render(survey(files, [mark], config), config)).text.split())
+    assert "went no further None. 2 documents were dropped for a failure, or have a call" in words
+
+
 def test_a_built_run_shows_its_dataset(tmp_path: Path) -> None:
     files, config = two_units(tmp_path / "units"), run_config()
     summary = build(files, config, byte_codec(), tmp_path)
