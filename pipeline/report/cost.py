@@ -1,15 +1,14 @@
 """What a run cost in hours of GPUs, or of CPU threads where the model has none."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from pipeline.config import RunConfig
-from pipeline.engine_config import Kind, PoolPlan
+from pipeline.engine_config import PoolPlan
 from tools.usage import ToolUsage
 
-# What the replicas of a pool are asked by the stages. P has no stage: sample asks for it.
-_STAGES: dict[str, Kind] = {"sample": "sample", "score": "loss"}
+MODEL_STAGES = ("sample", "score")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,9 +16,10 @@ class PoolCost:
     """Hours of the GPUs (or CPU threads) of one pool of replicas, or of one tool's processes.
 
     `at_work_hours` is the time units were worked on times what a replica has, also by stage; None
-    where that cannot be told: a replica that works on several units at once, or of P alone.
-    `held_hours` is the working time of the run on the clock (without pauses) times what all
-    replicas have, as last configured: what somebody pays for.
+    where `busy_is_known` says no. `held_hours` is the working time of the run on the clock (without
+    pauses) times what all replicas have, as last configured. Both are of the last time each unit
+    was made (where what failed was tried again, of that alone), without loading and what was lost:
+    units that a crash broke off, and what counts as a pause. What somebody pays for is more.
     """
 
     pool: str
@@ -36,7 +36,7 @@ class Cost:
     """What a run cost; part of report/stats.json.
 
     `resource` is what the model ran on: GPUs, or CPU threads where no pool has a GPU. The sums are
-    over all pools (and tools) with that resource.
+    over all pools (and tools) with that resource; `pools` has the others too.
     """
 
     resource: Literal["GPU", "CPU"]
@@ -56,7 +56,8 @@ def cost(
     working_s: float,
 ) -> Cost:
     """The cost of a run whose stages took `seconds`, on the clock `working_s` without pauses."""
-    pools = [_of_pool(pool, seconds, working_s) for pool in config.pools]
+    stages = MODEL_STAGES if busy_is_known(config.pools) else ()
+    pools = [_of_pool(pool, stages, seconds, working_s) for pool in config.pools]
     pools += _of_tools(config, usage, working_s)
     resource: Literal["GPU", "CPU"] = (
         "GPU" if any(pool.engine.gpus for pool in config.pools) else "CPU"
@@ -76,20 +77,28 @@ def cost(
     )
 
 
-def _of_pool(pool: PoolPlan, seconds: Mapping[str, float], working_s: float) -> PoolCost:
+def busy_is_known(pools: Sequence[PoolPlan]) -> bool:
+    """Whether the seconds of the stages that use the model are those of one replica at work.
+
+    They are not where a replica works on several units at once, nor where kinds of work have pools
+    of their own: a stage's time is then that of one pool and of waiting for another.
+    """
+    return len(pools) == 1 and pools[0].units_at_once == 1
+
+
+def _of_pool(
+    pool: PoolPlan, stages: Sequence[str], seconds: Mapping[str, float], working_s: float
+) -> PoolCost:
+    """What a pool cost; `stages` are those whose time is its own, empty where that is not known."""
     has_gpus = pool.engine.gpus > 0
     per_replica = pool.engine.gpus if has_gpus else pool.engine.num_threads
-    stages = [stage for stage, kind in _STAGES.items() if kind in pool.kinds]
-    known = stages and pool.units_at_once == 1
-    by_stage = {
-        stage: round(seconds.get(stage, 0.0) * per_replica / 3600, 6) for stage in stages if known
-    }
+    by_stage = {stage: round(seconds.get(stage, 0.0) * per_replica / 3600, 6) for stage in stages}
     return PoolCost(
         pool=pool.name,
         resource="GPU" if has_gpus else "CPU",
         replicas=pool.engine.replicas,
         per_replica=per_replica,
-        at_work_hours=round(sum(by_stage.values()), 6) if known else None,
+        at_work_hours=round(sum(by_stage.values()), 6) if stages else None,
         by_stage=by_stage,
         held_hours=round(working_s * pool.engine.replicas * per_replica / 3600, 6),
     )

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pipeline.build.candidates import Candidates, candidates_of, read_units
 from pipeline.config import RunConfig
-from pipeline.report.cost import Cost, cost
+from pipeline.report.cost import MODEL_STAGES, Cost, busy_is_known, cost
 from pipeline.report.timings import Timings, span_of, timings
 from pipeline.report.tool_stats import ToolCounter, ToolStats, by_value
 from pipeline.rundir import DoneMark
@@ -23,8 +23,9 @@ class Stats:
 
     `tokens` and `seconds` are sums over units, which are worked on side by side, so seconds are
     not time on the clock: that is in `timings`. In the stages that use the model they are time a
-    replica was at work: `tokens_per_second` is what one replica does, null where none did
-    anything.
+    unit had of a replica: `tokens_per_second` is what one replica does, null where none did
+    anything, and where that time is of no one replica: units overlap in one that works on several
+    at once, and where kinds of work have replicas of their own, one waits for another.
     """
 
     units: int
@@ -44,7 +45,6 @@ class Stats:
         return asdict(self)
 
 
-MODEL_STAGES = ("sample", "score")
 STATS_COLUMNS = ("dropped", "offers", "paragraphs", "positions", "calls")
 
 
@@ -83,7 +83,7 @@ class StatsCounter:
             tools={name: tool.stats() for name, tool in self._tools.items()},
             tokens=dict(tokens),
             seconds={stage: round(spent, 3) for stage, spent in seconds.items()},
-            tokens_per_second=_tokens_per_second(tokens, seconds),
+            tokens_per_second=_tokens_per_second(tokens, seconds, self._config),
             tool_usage=usage,
             timings=clock,
             cost=cost(self._config, seconds, _through_model(tokens), usage, clock.working_s),
@@ -113,7 +113,11 @@ def _through_model(tokens: Counter[str]) -> int:
     )
 
 
-def _tokens_per_second(tokens: Counter[str], seconds: dict[str, float]) -> float | None:
+def _tokens_per_second(
+    tokens: Counter[str], seconds: dict[str, float], config: RunConfig
+) -> float | None:
+    if not busy_is_known(config.pools):
+        return None
     through_model = _through_model(tokens)
     busy = sum(seconds.get(stage, 0.0) for stage in MODEL_STAGES)
     return round(through_model / busy, 1) if through_model and busy else None

@@ -22,6 +22,7 @@ from tests.pipeline.build.scored_units import (
     two_units,
     write_unit,
 )
+from tests.pipeline.soak.handmade import mark
 from tools.usage import ToolUsage
 
 HOSTILE = "</p><script>alert('x')</script><img src=x onerror=alert(1)> & so on"
@@ -137,11 +138,11 @@ def test_what_was_asked_of_the_tools_is_on_the_page(tmp_path: Path) -> None:
     usage.add_batch(32, 2.0)
     usage.warnings = ["tool_cache: <full>"]
     files, config = two_units(tmp_path / "units"), run_config()
-    mark = DoneMark(
+    done = DoneMark(
         unit_id="0", documents=2, rows=2, dropped={}, bytes=1, blake2b="", seconds={}, tokens={},
         tools={"Calculator": usage}, finished_at=0.0,
     )  # fmt: skip
-    page = render(survey(files, [mark], config), config)
+    page = render(survey(files, [done], config), config)
     (row,) = re.findall(r"<tr><td>Calculator</td>(<td>1,204.*?)</tr>", page)
     assert re.findall(r"<td>(.*?)</td>", row) == [
         "1,204", "734", "3", "2", "0", "2", "2.5", "550 ms", "2.2 s",
@@ -151,12 +152,31 @@ def test_what_was_asked_of_the_tools_is_on_the_page(tmp_path: Path) -> None:
 
 def test_failed_calls_are_told_of_where_no_document_was_dropped(tmp_path: Path) -> None:
     files, config = two_units(tmp_path / "units")[:1], run_config()
-    mark = DoneMark(
+    done = DoneMark(
         unit_id="0", documents=2, rows=2, dropped={}, failed=2, bytes=1, blake2b="", seconds={},
         tokens={}, finished_at=0.0,
     )  # fmt: skip
-    words = " ".join(Elements(render(survey(files, [mark], config), config)).text.split())
+    words = " ".join(Elements(render(survey(files, [done], config), config)).text.split())
     assert "went no further None. 2 documents were dropped for a failure, or have a call" in words
+
+
+def test_tools_with_gpus_are_in_the_cost_of_a_model_without(tmp_path: Path) -> None:
+    config = run_config(
+        tools={"Calculator": None, "Calendar": None, "QA": {"actors": 2, "num_gpus": 1}}
+    )
+    marks = [mark(1e9, 1e9 + 3600, seconds={"sample": 1800.0}, tokens={"loss_tokens": 7_000})]
+    page = render(survey([], marks, config), config)
+    rows = [
+        re.findall("<td>(.*?)</td>", row)
+        for row in re.findall(r"<tr>(<td>(?:position|tool QA).*?)</tr>", page)
+    ]
+    assert rows == [
+        ["position+sample+loss", "CPU thread", "1", "0.5", "0.5", "0", "", "1", "1"],
+        ["tool QA", "GPU", "2", "0", "", "", "0", "2", "1"],
+    ]
+    words = " ".join(Elements(page).text.split())
+    assert "of the last time each unit was made, without loading and what was lost" in words
+    assert "7,000 tokens through the model for an hour of a CPU thread held, 14,000" in words
 
 
 def test_a_built_run_shows_its_dataset(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Counts over two units written by hand (see scored_units.two_units)."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,6 +107,23 @@ def test_times_and_tokens_are_sums_over_units(stats: Stats) -> None:
     }
     # 800 tokens in the 8 seconds of sample and score; rows of the LM head are no tokens.
     assert stats.tokens_per_second == 100.0
+
+
+@pytest.mark.parametrize(
+    "engines",
+    [
+        {"engine": {"name": "vllm", "num_gpus": 1}},
+        {"engines": {"loss": {"name": "torch", "num_threads": 2}}},
+    ],
+    ids=["units at once", "pools"],
+)
+def test_where_units_overlap_or_wait_nobody_knows_what_a_replica_does(
+    tmp_path: Path, engines: dict[str, Any]
+) -> None:
+    marks = [done_mark("0000000"), done_mark("0000001")]
+    stats = collect_stats(two_units(tmp_path), marks, run_config(**engines))
+    assert stats.tokens_per_second is None
+    assert stats.tokens["loss_tokens"] == 600
 
 
 def test_a_run_without_units_has_zeros(tmp_path: Path) -> None:

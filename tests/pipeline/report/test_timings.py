@@ -88,7 +88,7 @@ def test_a_replica_that_works_on_several_units_at_once_has_no_known_hours() -> N
     assert found.at_work_hours is None and found.tokens_per_hour_at_work is None
 
 
-def test_tools_with_gpus_are_counted_and_pools_of_their_own() -> None:
+def test_pools_that_wait_for_one_another_have_no_known_hours_and_tools_have() -> None:
     found = cost(
         config(
             engine={"name": "torch", "num_gpus": 1},
@@ -98,6 +98,7 @@ def test_tools_with_gpus_are_counted_and_pools_of_their_own() -> None:
         {"sample": 360.0, "score": 720.0}, 0, {"QA": ToolUsage(seconds=72.0)}, working_s=360,
     )  # fmt: skip
     assert [(pool.pool, pool.at_work_hours, pool.held_hours) for pool in found.pools] == [
-        ("position+sample", 0.1, 0.1), ("loss", 0.2, 0.3), ("tool QA", 0.01, 0.1),
+        ("position+sample", None, 0.1), ("loss", None, 0.3), ("tool QA", 0.01, 0.1),
     ]  # fmt: skip
-    assert found.held_hours == 0.5
+    assert (found.held_hours, found.at_work_hours) == (0.5, None)
+    assert [pool.by_stage for pool in found.pools] == [{}, {}, {"execute": 0.01}]
