@@ -85,14 +85,14 @@ class _RunMetrics:
 
 
 class ShownProgress:
-    """How far a run is; its driver shows it as long as it lives."""
+    """How far a run is; its driver shows it as long as it lives, from when it begins to work on."""
 
     def __init__(self, planned: Sequence[Unit], todo: Sequence[Unit]) -> None:
         """`planned` are the units of the run, `todo` those that this driver commits."""
         self._metrics = _RunMetrics()
         self._units, self._units_left = len(planned), len(todo)
         self._documents = sum(unit.num_documents for unit in planned)
-        self._left = TimeLeft(sum(unit.num_documents for unit in todo))
+        self._left = TimeLeft(sum(unit.num_documents for unit in todo), time.monotonic())
         self._show()
 
     def committed(self, documents: int) -> None:

@@ -110,16 +110,13 @@ class RunProgress:
     @property
     def left_s(self) -> float | None:
         """How long the rest takes at the rate of the last ten minutes, or of the last 32 units
-        where that is more; None before the second commit since the last pause.
+        where that is more, since the last pause; None before the first commit since.
         """
         resumed_at = self._pauses[-1].end if self._pauses else 0.0
-        commits = sorted(
-            (span.finished_at, span.documents)
-            for span in self._spans
-            if span.finished_at > resumed_at
-        )
-        since = sum(documents for _, documents in commits)
-        left = TimeLeft(self.planned_documents - self.documents + since)
-        for finished_at, documents in commits:
-            left.committed(documents, finished_at)
+        spans = [span for span in self._spans if span.finished_at > resumed_at]
+        since = sum(span.documents for span in spans)
+        begun_at = min((span.begun_at for span in spans), default=resumed_at)
+        left = TimeLeft(self.planned_documents - self.documents + since, begun_at)
+        for span in sorted(spans, key=lambda span: span.finished_at):
+            left.committed(span.documents, span.finished_at)
         return left.seconds()

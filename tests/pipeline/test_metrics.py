@@ -61,19 +61,34 @@ def test_counts_do_not_depend_on_how_rows_lie_in_memory() -> None:
     assert count_rows(whole.slice(2, 3), {"Calendar": 3.0}).tools["Calendar"].kept == 2
 
 
-def test_time_left_is_told_from_the_second_commit_at_the_rate_since_the_first() -> None:
-    left = TimeLeft(100)
+def test_time_left_is_told_from_the_first_commit_at_the_rate_since_work_began() -> None:
+    left = TimeLeft(100, begun_at=45.0)
     assert left.seconds() is None
-    left.committed(10, now=50.0)
-    assert left.seconds() is None
-    left.committed(20, now=60.0)  # 2 documents a second
-    assert left.seconds() == pytest.approx(35.0)
-    left.committed(70, now=70.0)
+    left.committed(10, now=50.0)  # 2 documents a second
+    assert left.seconds() == pytest.approx(45.0)
+    left.committed(20, now=75.0)  # 1 a second over all
+    assert left.seconds() == pytest.approx(70.0)
+    left.committed(70, now=80.0)
     assert (left.documents, left.seconds()) == (0, 0.0)
 
 
+def test_replicas_that_commit_together_did_not_do_it_in_no_time() -> None:
+    """Eight replicas, 60 s a unit: 1,000 units take 125 minutes, whenever one asks."""
+    left, truth = TimeLeft(1_000, begun_at=0.0), 1_000 / 8 * 60
+    for wave in range(1, 40):
+        told = []
+        for replica in range(8):
+            left.committed(1, now=60.0 * wave + 0.5 * replica)
+            seconds = left.seconds()
+            assert seconds is not None
+            told.append(seconds)
+        done = 60.0 * wave
+        assert min(told) > 0.9 * (truth - done)
+        assert told[-1] == pytest.approx(truth - done, rel=0.1)
+
+
 def test_time_left_forgets_what_was_long_ago() -> None:
-    left = TimeLeft(10_000)
+    left = TimeLeft(10_000, begun_at=-100.0)
     for n in range(100):
         left.committed(1, now=100.0 * n)  # slow
     for n in range(1000):

@@ -37,12 +37,15 @@ def rows_of(number: int, dropped: str | None = None) -> list[dict[str, Any]]:
 
 
 def shown(run: RunDir) -> dict[str, str]:
-    """The table by the names of its rows."""
+    """The table by the names of its rows; lines without one are under "", one below the other."""
     console = Console(file=io.StringIO(), width=200)
     console.print(status_table(run))
     assert isinstance(console.file, io.StringIO)
     lines = [line.split("  ", 1) for line in console.file.getvalue().splitlines() if "  " in line]
-    return {name.strip(): text.strip() for name, text in lines}
+    table: dict[str, str] = {}
+    for name, text in ((name.strip(), text.strip()) for name, text in lines):
+        table[name] = f"{table[name]}\n{text}" if name in table else text
+    return table
 
 
 def test_before_the_first_unit_there_is_a_status(tmp_path: Path) -> None:
@@ -79,11 +82,21 @@ def test_rates_leave_pauses_out_and_the_rest_is_at_the_last_rate(tmp_path: Path)
     progress.refresh()
     assert (progress.documents, progress.working_s) == (8, 24.0)
     assert [pause.seconds for pause in progress.pauses] == [3600.0]
-    assert progress.left_s == 12 * 2.0 / 2  # 12 documents, the last 2 in 2 s
+    assert progress.left_s == 12 * 4.0 / 4  # 12 documents, the last 4 in 4 s
     table = shown(run)
     assert table["rate"] == "20.0 documents/min over all, 1.0 documents/s lately"
     assert table["at work"] == "24 s, and 60 min of pauses"
     assert table["left at this rate"] == "12 s"
+
+
+def test_the_rate_after_a_pause_has_the_time_of_the_units_that_came_first(tmp_path: Path) -> None:
+    run = planned_run(tmp_path / "run", 100)
+    commit(run, 0, rows_of(0), begun_at=START - 4000, finished_at=START - 3600)
+    for number in range(1, 5):  # four replicas, 60 s a unit
+        commit(run, number, rows_of(number), begun_at=START, finished_at=START + 60 + number / 8)
+    progress = RunProgress(run)
+    progress.refresh()
+    assert progress.left_s == 190 * 60.5 / 8
 
 
 def test_each_tool_says_what_it_yields_and_of_what_it_warned(tmp_path: Path) -> None:
@@ -97,6 +110,9 @@ def test_each_tool_says_what_it_yields_and_of_what_it_warned(tmp_path: Path) -> 
     table = shown(run)
     assert table["state"] == "finished"
     assert table["tool Calculator"] == "4 calls, 0.0 s in the tool, 0 failed"
+    assert table[""].splitlines()[1:] == [
+        "4 candidates, 4 executed, 2 kept (50.0%)", "cache full [2J",
+    ]  # fmt: skip
     assert table["dropped: too_big"] == "1"
     text = " ".join(table.values())
     assert "last error" not in table and "\x1b" not in text
