@@ -112,7 +112,10 @@ def _tool_views(found: Survey, config: RunConfig) -> Iterator[dict[str, Any]]:
             "settings": config.tools[name],
             "funnel": _funnel(tool),
             "histogram": gain_histogram_svg(
-                tool.gain_histogram, tool.tau_f, title=f"Gains of the calls of {name}"
+                tool.gain_histogram,
+                tool.tau_f,
+                kept=tool.kept,
+                title=f"Gains of the calls of {name}",
             ),
             "num_shown": sum(shown.call.tool == name for shown in found.calls),
         }

@@ -29,13 +29,13 @@ class _Frame:
         return round(_HEIGHT - _BOTTOM - count / self.count_max * (_HEIGHT - _TOP - _BOTTOM), 1)
 
 
-def gain_histogram_svg(histogram: GainHistogram, tau_f: float, *, title: str) -> Markup:
-    """An <svg> of the histogram: gains at least tau_f, gains below, and mere bounds.
+def gain_histogram_svg(histogram: GainHistogram, tau_f: float, *, kept: int, title: str) -> Markup:
+    """An <svg> of the histogram: gains at least tau_f (`kept` in all), gains below, mere bounds.
 
     Colours come from the page's style sheet (classes kept, below, bound, axis, tick, tau).
     """
     frame = _frame(histogram, tau_f)
-    parts = [*_axes(frame), *_bars(histogram, frame, tau_f), *_threshold(frame, tau_f)]
+    parts = [*_axes(frame), *_bars(histogram, frame, tau_f, kept), *_threshold(frame, tau_f)]
     return picture(_WIDTH, _HEIGHT, parts, title=title)
 
 
@@ -52,18 +52,35 @@ def _frame(histogram: GainHistogram, tau_f: float) -> _Frame:
     )
 
 
-def _bars(histogram: GainHistogram, frame: _Frame, tau_f: float) -> list[Markup]:
+def _bars(histogram: GainHistogram, frame: _Frame, tau_f: float, kept: int) -> list[Markup]:
+    """Parts of a bin stand on one another; in that of tau_f are what other bins leave of `kept`."""
+    above = [b for b, start in enumerate(histogram.edges[:-1]) if start >= tau_f]
+    at_tau_f = (above[0] if above else len(histogram.counts)) - 1
+    rest = kept - sum(histogram.counts[b] for b in above)
     bars = []
     for b, (count, bound) in enumerate(zip(histogram.counts, histogram.bound_counts, strict=True)):
-        start, end = histogram.edges[b], histogram.edges[b + 1]
-        title = f"{start:g} to {end:g} nats: {count} calls"
-        if count:
-            kind = "kept" if start >= tau_f else "below"
-            bars.append(_bar(frame, start, end, 0, count, kind, title))
-        if bound:
-            title = f"at most {start:g} to {end:g} nats: {bound} calls"
-            bars.append(_bar(frame, start, end, count, count + bound, "bound", title))
+        kept_here = count if b > at_tau_f else rest if b == at_tau_f else 0
+        gains, low = _range(histogram, b), 0
+        for kind, number, title in (
+            ("below", count - kept_here, f"{gains}: {count - kept_here} calls"),
+            ("kept", kept_here, f"{gains}: {kept_here} calls"),
+            ("bound", bound, f"upper bound {gains}: {bound} calls"),
+        ):
+            if number:
+                start, end = histogram.edges[b], histogram.edges[b + 1]
+                bars.append(_bar(frame, start, end, low, low + number, kind, title))
+                low += number
     return bars
+
+
+def _range(histogram: GainHistogram, b: int) -> str:
+    """The gains of a bin in words; the first and the last bin are open."""
+    start, end = histogram.edges[b], histogram.edges[b + 1]
+    if b == 0:
+        return f"below {end:g} nats"
+    if b == len(histogram.counts) - 1:
+        return f"{start:g} nats or more"
+    return f"{start:g} to {end:g} nats"
 
 
 def _bar(

@@ -18,6 +18,7 @@ from tools.places import file_info, read_if_there, why
 from tools.usage import ToolUsage
 
 _LONGEST = 200  # characters of an error
+_EXACT = 0.25  # nats: thresholds at whose multiples a tally knows the kept calls
 
 
 def status_table(run: RunDir) -> Table:
@@ -131,15 +132,21 @@ def _came_to(tally: ToolTally, tau_f: float | None) -> Text:
     text = Text(f"{tally.candidates:,} candidates, {tally.executed:,} executed")
     if tau_f is not None:
         kept = tally.kept(tau_f)
-        text.append(f", {kept:,} kept", style="bold green" if kept else "")
+        style = "bold green" if kept else ""
+        text.append(f", {_at_least(tau_f)}{kept:,} kept", style=style)
         text.append(f" ({_share(kept, tally.candidates)})")
     return text
 
 
-def _kept(progress: RunProgress) -> Mapping[str, int]:
+def _at_least(tau_f: float) -> str:
+    """What stands before a number of kept calls that are those of the next multiple alone."""
+    return "at least " if tau_f % _EXACT else ""
+
+
+def _kept(progress: RunProgress) -> Mapping[str, str]:
     """Kept calls by tool."""
     return {
-        name: tally.kept(progress.tau_f[name])
+        name: f"{_at_least(progress.tau_f[name])}{tally.kept(progress.tau_f[name])}"
         for name, tally in progress.tallies.items()
         if name in progress.tau_f
     }

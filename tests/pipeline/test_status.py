@@ -13,13 +13,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+import pytest
 from rich.console import Console
 from upath import UPath
 
 from pipeline.rundir import RunDir
 from pipeline.status import status_table
 from pipeline.status.progress import RunProgress
-from tests.pipeline.build.scored_units import candidate, row
+from pipeline.status.view import progress_line
+from tests.pipeline.build.scored_units import candidate, row, run_config
 from tests.pipeline.demo_runs import ROOT
 from tests.pipeline.made_runs import commit, planned_run
 from tools.usage import ToolUsage
@@ -116,6 +118,23 @@ def test_each_tool_says_what_it_yields_and_of_what_it_warned(tmp_path: Path) -> 
     assert table["dropped: too_big"] == "1"
     text = " ".join(table.values())
     assert "last error" not in table and "\x1b" not in text
+
+
+@pytest.mark.parametrize(
+    ("tau_f", "kept"), [(0.75, "2 kept"), (0.3, "at least 2 kept"), (1.1, "at least 0 kept")]
+)
+def test_kept_calls_between_two_counted_thresholds_are_told_as_a_bound(
+    tmp_path: Path, tau_f: float, kept: str
+) -> None:
+    config = run_config(run=str(tmp_path), tools={"Calculator": {"tau_f": tau_f}})
+    run = planned_run(tmp_path / "run", 2, config=config)
+    for number in range(2):
+        commit(run, number, rows_of(number), finished_at=START + number)
+    assert f"4 candidates, 4 executed, {kept} (" in shown(run)["tool Calculator"]
+    progress = RunProgress(run)
+    progress.refresh()
+    told = kept.removesuffix(" kept")
+    assert f"; kept Calculator {told}; " in progress_line(progress, "finished")
 
 
 def test_an_unforeseen_error_is_shown_by_its_last_line(tmp_path: Path) -> None:

@@ -207,19 +207,42 @@ def test_stats_json_is_what_was_counted(tmp_path: Path) -> None:
     ]
 
 
+def histogram(counts: dict[float, int], bounds: dict[float, int]) -> GainHistogram:
+    """Counts by the lower edges of their bins."""
+    edges = BIN_EDGES.tolist()
+    return GainHistogram(
+        edges=edges,
+        counts=[counts.get(edge, 0) for edge in edges[:-1]],
+        bound_counts=[bounds.get(edge, 0) for edge in edges[:-1]],
+    )
+
+
+def bars_in(svg: str) -> list[tuple[str, str]]:
+    return re.findall(r'<rect class="(\w+)"[^>]*><title>([^<]*)</title>', svg)
+
+
 def test_bars_at_tau_f_and_above_are_marked_as_kept() -> None:
-    counts = [0] * (len(BIN_EDGES) - 1)
-    at = {edge: index for index, edge in enumerate(BIN_EDGES.tolist())}
-    counts[at[0.25]], counts[at[0.5]], counts[at[2.0]] = 4, 3, 1
-    bounds = [0] * len(counts)
-    bounds[at[-1.0]] = 2
-    histogram = GainHistogram(edges=BIN_EDGES.tolist(), counts=counts, bound_counts=bounds)
-    svg = gain_histogram_svg(histogram, 0.5, title='a "label" <here>')
-    bars = re.findall(r'<rect class="(\w+)"[^>]*><title>([^<]*)</title>', svg)
-    assert bars == [
-        ("bound", "at most -1 to -0.75 nats: 2 calls"),
+    gains = histogram({0.25: 4, 0.5: 3, 2.0: 1}, {-1.0: 2})
+    svg = gain_histogram_svg(gains, 0.5, kept=4, title='a "label" <here>')
+    assert bars_in(svg) == [
+        ("bound", "upper bound -1 to -0.75 nats: 2 calls"),
         ("below", "0.25 to 0.5 nats: 4 calls"),
         ("kept", "0.5 to 0.75 nats: 3 calls"),
         ("kept", "2 to 2.25 nats: 1 calls"),
     ]
     assert 'aria-label="a &#34;label&#34; &lt;here&gt;"' in svg
+
+
+def test_the_bin_that_tau_f_is_in_is_split_and_the_outer_bins_are_open() -> None:
+    gains = histogram({-3.0: 7, 0.5: 5, 5.75: 2}, {-3.0: 1})
+    assert bars_in(gain_histogram_svg(gains, 0.6, kept=4, title="")) == [
+        ("below", "below -2.75 nats: 7 calls"),
+        ("bound", "upper bound below -2.75 nats: 1 calls"),
+        ("below", "0.5 to 0.75 nats: 3 calls"),
+        ("kept", "0.5 to 0.75 nats: 2 calls"),
+        ("kept", "5.75 nats or more: 2 calls"),
+    ]
+    assert bars_in(gain_histogram_svg(gains, 8.0, kept=1, title=""))[-2:] == [
+        ("below", "5.75 nats or more: 1 calls"),
+        ("kept", "5.75 nats or more: 1 calls"),
+    ]
