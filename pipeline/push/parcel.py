@@ -2,13 +2,15 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from tools.base import InputError
-from tools.places import Place, is_remote, open_to_read, store_errors, why
+from tools.places import Place, is_remote, list_files, open_to_read, store_errors, why
+
+PUSH_MARK = "push.json"  # where it stands, what is there came by a push
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +24,10 @@ class Parcel:
     @property
     def names(self) -> set[str]:
         return {*self.shards, *self.texts}
+
+    def in_the_way(self, there: Iterable[str]) -> str | None:
+        """The first of the files `there` that a push would replace or remove, if any."""
+        return min((name for name in there if name in self.names or is_shard(name)), default=None)
 
     @contextmanager
     def shard(self, name: str) -> Iterator[Path]:
@@ -56,3 +62,17 @@ def is_shard(name: str) -> bool:
     return directory in ("dataset", "dataset_plain") and (
         file.startswith("part-") and file.endswith(".parquet")
     )
+
+
+def shards_in(directory: Place) -> list[Place]:
+    """The shards of a built dataset, in order; what else lies there is not of it.
+
+    Raises:
+        OSError: the directory cannot be read.
+    """
+    names = (
+        list(list_files(directory))
+        if is_remote(directory)
+        else sorted(path.name for path in directory.iterdir())
+    )
+    return [directory / name for name in names if is_shard(f"{directory.name}/{name}")]

@@ -1,19 +1,18 @@
 """A built dataset and its card to where others find it."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from pipeline.build.dataset import BUILD_MARK
 from pipeline.push.card import dataset_card
 from pipeline.push.hub import push_to_hub
-from pipeline.push.parcel import Parcel
+from pipeline.push.parcel import Parcel, shards_in
 from pipeline.push.store import push_to_place
 from pipeline.push.target import HubRepo
 from pipeline.rundir import RunDir
 from tools.base import ConfigError, InputError
-from tools.places import Place, absolute, is_remote, list_files, read_if_there, why
+from tools.places import Place, absolute, read_if_there, why
 
 
 class Chosen(StrEnum):
@@ -59,7 +58,7 @@ def push(
     built = _build_mark(run)
     parcel = Parcel(
         shards={
-            f"{name}/{shard}": run.path / name / shard
+            f"{name}/{shard.name}": shard
             for name in chosen.names
             for shard in _shards(run.path / name)
         },
@@ -87,8 +86,11 @@ def _check_place(run: RunDir, target: Place, *, private: bool) -> None:
         raise ConfigError(
             f"{target}: --private is for the Hub; who may read a place is its owner's"
         )
-    if absolute(target) == absolute(run.path):
+    where, of_run = absolute(target), absolute(run.path)
+    if where == of_run:
         raise ConfigError(f"{target}: is the run itself; choose another place")
+    if of_run in where.parents:
+        raise ConfigError(f"{target}: is inside the run; choose another place")
 
 
 def _build_mark(run: RunDir) -> bytes:
@@ -112,11 +114,9 @@ def _still_built(run: RunDir, built: bytes) -> None:
         raise InputError(f"{run.path}: was built again meanwhile; push again")
 
 
-def _shards(directory: Place) -> Sequence[str]:
+def _shards(directory: Place) -> list[Place]:
     try:
-        if is_remote(directory):
-            return sorted(list_files(directory))
-        return sorted(path.name for path in directory.iterdir())
+        return shards_in(directory)
     except OSError as error:
         raise InputError(f"{directory}: cannot be read: {why(error)}; build again") from None
 

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.inspect_run import printable
+from pipeline.push.parcel import shards_in
 from tools.base import InputError
-from tools.places import Place, is_remote, list_files, open_to_read, store_errors, why
+from tools.places import Place, open_to_read, store_errors, why
 
 _COLUMNS = ("text", "calls")
 _BATCH_ROWS = 512
@@ -68,7 +69,7 @@ def _sample(text: str, call: dict[str, Any], *, order: int) -> SampleCall:
 
 def _rows(directory: Place) -> Iterator[dict[str, Any]]:
     try:
-        for shard in _shards(directory):
+        for shard in shards_in(directory):
             with (
                 store_errors(shard),
                 open_to_read(shard) as file,
@@ -78,9 +79,3 @@ def _rows(directory: Place) -> Iterator[dict[str, Any]]:
                     yield from batch.to_pylist()
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{directory}: cannot be read: {why(error)}; build again") from None
-
-
-def _shards(directory: Place) -> list[Place]:
-    if is_remote(directory):
-        return [directory / name for name in list_files(directory)]
-    return sorted(directory.iterdir())

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from pipeline.push.parcel import Parcel, is_shard
+from pipeline.push.parcel import PUSH_MARK, Parcel, is_shard
 from tools.atomic import sync, write_bytes_atomically
 from tools.base import ConfigError, OutputError
 from tools.places import Place, is_remote, list_files, put_file, read_if_there, remove, why
 
-PUSH_MARK = "push.json"
+_RUN_RECORD = "run.json"
 
 
 class _Mark(BaseModel):
@@ -34,7 +34,7 @@ def push_to_place(parcel: Parcel, target: Place) -> bool:
     not complete; the same push goes on.
 
     Raises:
-        ConfigError: a README.md is there that no push wrote.
+        ConfigError: a run is there, or a file that would be replaced and that no push wrote.
         InputError: the parcel cannot be read or changed meanwhile.
         OutputError: the target cannot be written, or is not there.
     """
@@ -48,9 +48,12 @@ def push_to_place(parcel: Parcel, target: Place) -> bool:
 
 def _push(parcel: Parcel, target: Place) -> bool:
     before, sizes = _mark(target), _sizes(target)
-    if before is None and "README.md" in sizes:
+    if _RUN_RECORD in sizes:
+        raise ConfigError(f"{target}: is a run (it holds {_RUN_RECORD}); choose an empty place")
+    theirs = parcel.in_the_way(sizes) if before is None else None
+    if theirs is not None:
         raise ConfigError(
-            f"{target}: holds a README.md that no push wrote (there is no {PUSH_MARK}); choose "
+            f"{target}: holds a {theirs} that no push wrote (there is no {PUSH_MARK}); choose "
             "an empty place"
         )
     known = before.files if before is not None else {}

@@ -173,8 +173,43 @@ def test_what_another_wrote_is_not_replaced(run: RunDir, tmp_path: Path) -> None
     with pytest.raises(ConfigError, match=r"holds a README.md that no push wrote"):
         push(run, tmp_path)
     assert (tmp_path / "README.md").read_text() == "mine"
-    with pytest.raises(ConfigError, match="is the run itself"):
-        push(run, run.path)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("build.json", "holds a build.json that no push wrote"),
+        ("dataset/part-00007.parquet", "holds a dataset/part-00007.parquet that no push wrote"),
+        ("run.json", "is a run"),
+    ],
+)
+def test_data_of_another_is_not_touched(run: RunDir, tmp_path: Path, name: str, says: str) -> None:
+    out = tmp_path / "out"
+    (out / "dataset").mkdir(parents=True)
+    (out / name).write_text("theirs")
+    with pytest.raises(ConfigError, match=says):
+        push(run, out)
+    assert {file: content for file, (content, _) in files_of(out).items()} == {name: b"theirs"}
+
+
+def test_a_run_is_no_target(run: RunDir, tmp_path: Path) -> None:
+    another = built_run(tmp_path / "another")
+    before = files_of(tmp_path)
+    for target, says in [
+        (run.path, "is the run itself"),
+        (run.path / "dataset", "is inside the run"),
+        (run.path / "new", "is inside the run"),
+        (another.path, "is a run"),
+    ]:
+        with pytest.raises(ConfigError, match=says):
+            push(run, target)
+    assert files_of(tmp_path) == before
+
+
+def test_what_else_lies_beside_the_shards_is_not_pushed(run: RunDir, tmp_path: Path) -> None:
+    Path(str(run.path / "dataset" / "notes.txt")).write_text("mine")
+    assert push(run, tmp_path / "out").files == 4
+    assert set(files_of(tmp_path / "out")) == FILES | {"push.json"}
 
 
 def test_a_push_that_broke_off_says_so_and_is_continued(run: RunDir, tmp_path: Path) -> None:
