@@ -55,8 +55,10 @@ class Page:
         self._browser.wait("Page.loadEventFired", self._session)
 
     def evaluate(self, script: str) -> Any:
-        """The value of an expression in the page."""
-        answer = self._call("Runtime.evaluate", expression=script, returnByValue=True)
+        """The value of an expression in the page, of a promise when it is kept."""
+        answer = self._call(
+            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 

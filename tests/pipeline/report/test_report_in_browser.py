@@ -144,6 +144,10 @@ def test_texts_that_attack_the_page_are_shown_and_do_nothing(page: Page, file: P
     assert "Content Security Policy" in str(page.complaints)
 
 
+def test_a_promise_is_waited_for(page: Page) -> None:
+    assert page.evaluate("new Promise(kept => setTimeout(() => kept('late'), 50))") == "late"
+
+
 def test_words_are_searched_and_tools_and_fates_chosen(page: Page, file: Path) -> None:
     page.open(file)
     everything = page.evaluate("document.querySelector('#table tbody').rows.length")

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from pipeline.build.candidates import candidates_of, read_unit
 from pipeline.report import Stats, collect_stats
-from pipeline.report.tool_stats import ErrorText
+from pipeline.report.stats import STATS_COLUMNS
+from pipeline.report.tool_stats import ErrorText, ToolCounter
 from pipeline.rundir import DoneMark
 from tests.pipeline.build.scored_units import (
     TEXT_A,
@@ -146,10 +148,17 @@ def test_what_tools_say_is_counted_without_what_is_of_one_call(tmp_path: Path) -
 
 
 def test_a_tool_that_never_says_the_same_fills_no_memory(tmp_path: Path) -> None:
-    calls = [
-        candidate("Calculator", 1, status="failed") | {"error": f"line {n}" if n % 3 else "often"}
-        for n in range(9_000)
-    ]
-    file = write_unit(tmp_path / "0.parquet", [row("a", TEXT_A, calls)])
-    errors = collect_stats([file], [], run_config()).tools["Calculator"].errors
-    assert len(errors) == 8 and errors[0] == ErrorText("failed", "often", 3_000)
+    config = run_config()
+    counter = ToolCounter("Calculator", config.tools["Calculator"], config)
+    for unit in range(2):
+        calls = [
+            candidate("Calculator", 1, status="failed")
+            | {"error": f"line {unit}-{n}" if n % 3 else "often"}
+            for n in range(4_500)
+        ]
+        table = read_unit(
+            write_unit(tmp_path / f"{unit}.parquet", [row("a", TEXT_A, calls)]), STATS_COLUMNS
+        )
+        counter.add(table, candidates_of(table))
+        assert len(counter._errors) <= 2_000
+    assert counter.stats().errors[0] == ErrorText("failed", "often", 3_000)
