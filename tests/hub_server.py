@@ -4,7 +4,7 @@ import base64
 import hashlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -31,6 +31,7 @@ class Hub:
         self.repositories: dict[str, Repository] = {}
         self.large: dict[str, bytes] = {}
         self.uploads = 0
+        self.on_upload: Callable[[], None] = lambda: None  # what happens meanwhile
         hub = self
 
         class Handler(_Handler):
@@ -88,6 +89,8 @@ class Hub:
 
     def committed(self, name: str, lines: list[dict[str, Any]]) -> tuple[int, dict[str, Any]]:
         repository, done = self.repositories[name], []
+        if lines[0]["value"].get("parentCommit") not in (None, repository.sha):
+            return 412, {"error": "A commit has happened since. Please refresh and try again."}
         for line in lines[1:]:
             path, value = line["value"]["path"], line["value"]
             if line["key"] == "deletedFile":
@@ -119,6 +122,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self.hub.large[oid] = content
         self.hub.uploads += 1
+        self.hub.on_upload()
         self._answer(200, {})
 
     def do_POST(self) -> None:

@@ -41,12 +41,16 @@ def push_to_hub(parcel: Parcel, repo: HubRepo, *, private: bool) -> tuple[str, b
             for file in parcel.shards
         ]
         added += [CommitOperationAdd(file, text.encode()) for file, text in parcel.texts.items()]
+        # Hashes are taken and shards uploaded before the last look at the build, so the commit is
+        # of one build; and it follows on what was looked at, or the Hub refuses it.
+        api.preupload_lfs_files(name, added, repo_type=_KIND, free_memory=False)
         parcel.still_whole()
         after = api.create_commit(
             name,
             [*added, *(CommitOperationDelete(file) for file in stale)],
             commit_message="Push the dataset and its card",
             repo_type=_KIND,
+            parent_commit=before.sha,
         )
     return str(url), after.oid != before.sha
 

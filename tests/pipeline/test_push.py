@@ -21,7 +21,7 @@ from pipeline.push.parcel import Parcel
 from pipeline.push.store import push_to_place
 from pipeline.rundir import RunDir
 from pipeline.schemas import DATASET
-from tests.hub_server import READER, WRITER, Hub, running_hub
+from tests.hub_server import READER, WRITER, Hub, Repository, running_hub
 from tests.object_store import free_port
 from tests.pipeline.build.scored_units import byte_codec, candidate, row
 from tests.pipeline.demo_runs import ROOT
@@ -333,6 +333,33 @@ def test_another_build_is_one_commit_that_removes_old_shards(run: RunDir, hub: H
         "+dataset/part-00000.parquet", "+dataset_plain/part-00000.parquet",
         "-dataset/part-00001.parquet", "-dataset_plain/part-00001.parquet",
     ]  # fmt: skip
+
+
+@by_lfs
+def test_a_build_during_the_upload_makes_no_commit(run: RunDir, hub: Hub) -> None:
+    def built_again() -> None:
+        hub.on_upload = lambda: None
+        build(run.finished_unit_files(), run.config(), byte_codec(), run.path, tau_f=2.0)
+
+    hub.on_upload = built_again
+    with pytest.raises(InputError, match="was built again meanwhile; push again"):
+        push(run, REPO, chosen=Chosen.DATASET)  # one shard: nothing else is being uploaded
+    assert hub.repositories["me/calls"].commits == []
+    push(run, REPO)
+    shard = "dataset/part-00000.parquet"
+    assert hub.repositories["me/calls"].files[shard] == read_bytes(run.path / shard)
+
+
+@by_lfs
+def test_a_commit_of_another_during_the_upload_is_not_overwritten(run: RunDir, hub: Hub) -> None:
+    def committed_too() -> None:
+        hub.repositories["me/calls"].commits = [["+README.md"]]
+
+    hub.repositories["me/calls"] = Repository(private=True)
+    hub.on_upload = committed_too
+    with pytest.raises(OutputError, match="the Hub answered 412: A commit has happened since"):
+        push(run, REPO)
+    assert hub.repositories["me/calls"].files == {}
 
 
 def test_a_public_repository_is_not_taken_for_a_private_one(run: RunDir, hub: Hub) -> None:
