@@ -7,11 +7,14 @@ from contextlib import ExitStack, contextmanager
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from huggingface_hub import errors as hub_errors
 
-from pipeline.push.parcel import Parcel, is_shard
+from pipeline.push.parcel import PUSH_MARK, Parcel, is_shard
 from pipeline.push.target import HubRepo
 from tools.base import ConfigError, OutputError, one_line
 
 _KIND = "dataset"
+_MARK = (
+    '{"complete": true, "files": {}}\n'  # as of a place (pipeline.push.store); the Hub has hashes
+)
 _HTTP_ERROR: type[Exception] = vars(hub_errors)["HTTPError"]  # of what it speaks HTTP with
 
 
@@ -22,7 +25,8 @@ def push_to_hub(parcel: Parcel, repo: HubRepo, *, private: bool) -> tuple[str, b
     a store are fetched to this machine first, all of them.
 
     Raises:
-        ConfigError: the repository is public and `private` is asked for.
+        ConfigError: the repository is public and `private` is asked for, or holds a file that
+            would be replaced and that no push wrote.
         InputError: the parcel cannot be read or changed meanwhile.
         OutputError: the Hub is not reachable, or does not let us.
     """
@@ -35,12 +39,21 @@ def push_to_hub(parcel: Parcel, repo: HubRepo, *, private: bool) -> tuple[str, b
         if private and not before.private:
             raise ConfigError(f"{repo}: is there and is public; make it private there first")
         there = [file.rfilename for file in before.siblings or []]
+        theirs = parcel.in_the_way(there) if PUSH_MARK not in there else None
+        if theirs is not None:
+            raise ConfigError(
+                f"{repo}: holds a {theirs} that no push wrote (there is no {PUSH_MARK}); choose a "
+                "new repository"
+            )
         stale = [file for file in there if is_shard(file) and file not in parcel.names]
         added = [
             CommitOperationAdd(file, str(files.enter_context(parcel.shard(file))))
             for file in parcel.shards
         ]
-        added += [CommitOperationAdd(file, text.encode()) for file, text in parcel.texts.items()]
+        added += [
+            CommitOperationAdd(file, text.encode())
+            for file, text in {**parcel.texts, PUSH_MARK: _MARK}.items()
+        ]
         # Hashes are taken and shards uploaded before the last look at the build, so the commit is
         # of one build; and it follows on what was looked at, or the Hub refuses it.
         api.preupload_lfs_files(name, added, repo_type=_KIND, free_memory=False)

@@ -301,7 +301,7 @@ def test_a_repository_holds_what_was_built(run: RunDir, hub: Hub, tmp_path: Path
     pushed = push(run, REPO, private=True)
     assert pushed == Pushed(where=f"{hub.url}/datasets/me/calls", files=4, changed=True)
     repository = hub.repositories["me/calls"]
-    assert repository.private and set(repository.files) == FILES
+    assert repository.private and set(repository.files) == FILES | {"push.json"}
     for name, content in repository.files.items():
         (tmp_path / "hub" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "hub" / name).write_bytes(content)
@@ -328,7 +328,7 @@ def test_another_build_is_one_commit_that_removes_old_shards(run: RunDir, hub: H
     build_again(run)
     assert push(run, REPO).changed
     repository = hub.repositories["me/calls"]
-    assert set(repository.files) == FILES | {"notes.txt"}
+    assert set(repository.files) == FILES | {"notes.txt", "push.json"}
     assert sorted(repository.commits[1]) == [
         "+dataset/part-00000.parquet", "+dataset_plain/part-00000.parquet",
         "-dataset/part-00001.parquet", "-dataset_plain/part-00001.parquet",
@@ -360,6 +360,32 @@ def test_a_commit_of_another_during_the_upload_is_not_overwritten(run: RunDir, h
     with pytest.raises(OutputError, match="the Hub answered 412: A commit has happened since"):
         push(run, REPO)
     assert hub.repositories["me/calls"].files == {}
+
+
+@pytest.mark.parametrize("name", ["README.md", "dataset/part-00007.parquet"])
+def test_a_repository_of_another_is_not_touched(run: RunDir, hub: Hub, name: str) -> None:
+    hub.repositories["me/calls"] = Repository(private=True, files={name: b"theirs"})
+    with pytest.raises(ConfigError, match=f"me/calls: holds a {name} that no push wrote"):
+        push(run, REPO)
+    assert hub.repositories["me/calls"].files == {name: b"theirs"}
+
+
+@by_lfs
+def test_what_the_hub_puts_into_a_new_repository_is_no_hindrance(run: RunDir, hub: Hub) -> None:
+    new = {".gitattributes": b"*.parquet filter=lfs"}
+    hub.repositories["me/calls"] = Repository(private=True, files=new)
+    push(run, REPO)
+    assert set(new) == FILES | {"push.json", ".gitattributes"}
+
+
+@by_lfs
+def test_a_copy_of_a_repository_can_be_pushed_to(run: RunDir, hub: Hub, tmp_path: Path) -> None:
+    push(run, REPO)
+    for name, content in hub.repositories["me/calls"].files.items():
+        (tmp_path / "calls" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "calls" / name).write_bytes(content)
+    push(run, tmp_path / "calls")
+    assert not push(run, tmp_path / "calls").changed
 
 
 def test_a_public_repository_is_not_taken_for_a_private_one(run: RunDir, hub: Hub) -> None:
