@@ -56,7 +56,7 @@ def build(
         for row, tool in {(candidates.row_C[c], candidates.tool_C[c]) for c in kept}:
             cap.offer(tool, doc_ids[row])
 
-    counts = Counts()
+    counts = Counts(config)
     with replacing(out, ("dataset", "dataset_plain"), mark=BUILD_MARK, shard_rows=shard_rows) as (
         augmented_writer,
         plain_writer,
@@ -108,7 +108,7 @@ _Decided = tuple[Place, pa.Table, Candidates, NDArray[np.object_]]
 
 
 def _decided_units(unit_files: Sequence[Place], tau_f: Mapping[str, float]) -> Iterator[_Decided]:
-    columns = ("doc_id", "text", "input_ids", "dropped", "calls")
+    columns = ("doc_id", "part", "text", "input_ids", "dropped", "calls")
     for path, unit in read_units(unit_files, columns):
         candidates = candidates_of(unit)
         yield path, unit, candidates, decide(candidates, tau_f, unit=path)

@@ -1,16 +1,16 @@
 """The README.md of a dataset: what it holds, how it was made, and what the Hub reads of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import yaml
 
+from pipeline.build.summary import BuildSummary
 from pipeline.config import RunConfig
 from pipeline.inspect_run import printable
 from pipeline.push.samples import sample_calls
-from pipeline.report.stats import Stats, collect_stats
 from pipeline.rundir import RunDir, RunRecord
 
 _TEMPLATE = "dataset_card.md.j2"
@@ -21,23 +21,23 @@ _SIZES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M
 
 def dataset_card(
     run: RunDir,
-    build: Mapping[str, Any],
+    build: BuildSummary,
     *,
     name: str,
     configs: Sequence[str],
     license_name: str | None,
 ) -> str:
-    """The card of a built run, whose build.json is `build`; the same text for the same build.
+    """The card of a built run, whose build.json is `build`.
 
-    What a user may not want to publish is left out: paths of this machine, and the options of
-    tools and engines. `configs` are the directories that are pushed, the first being the default.
+    All counts are of the build, whatever was annotated since: the same build gives the same text
+    while the configuration of the run stays as it was. What a user may not want to publish is left
+    out: paths of this machine, and the options of tools and engines. `configs` are the directories
+    that are pushed, the first being the default.
 
     Raises:
         InputError: the run cannot be read.
     """
     record = run.record()
-    marks = run.done_marks()
-    stats = collect_stats(run.unit_files(marks), marks, record.config)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=False,  # Markdown: what comes from texts stands in indented blocks
@@ -50,19 +50,16 @@ def dataset_card(
     environment.filters["line"] = printable
     return environment.get_template(_TEMPLATE).render(
         metadata=yaml.safe_dump(
-            _metadata(name, configs, build["documents"], license_name), sort_keys=False
+            _metadata(name, configs, build.documents, license_name), sort_keys=False
         ),
         name=printable(name),
         build=build,
         configs=configs,
-        tools=_tools(record.config, build, stats),
-        report_tau_f=record.config.report_tau_f,
+        tools=_tools(record.config, build),
+        report_tau_f=[float(at) for at in next(iter(build.tools.values())).examples_at],
         settings=yaml.safe_dump(_settings(record), sort_keys=False),
         record=record,
-        units=stats.units,
-        documents=stats.documents,
-        dropped=stats.dropped,
-        calls=sample_calls(run.path / "dataset", tools=build["tools"], of_each=_SHOWN_CALLS)
+        calls=sample_calls(run.path / "dataset", tools=build.tools, of_each=_SHOWN_CALLS)
         if "dataset" in configs
         else [],
         has_license=license_name is not None,
@@ -92,16 +89,11 @@ def _size(documents: int) -> str:
     return _SIZES[max(0, digits - 3)] if digits <= 9 else "n>1B"
 
 
-def _tools(config: RunConfig, build: Mapping[str, Any], stats: Stats) -> list[dict[str, Any]]:
+def _tools(config: RunConfig, build: BuildSummary) -> list[dict[str, Any]]:
     """The tools of the build, with their settings and counts."""
     return [
-        {
-            "name": tool,
-            "built": counts,
-            "settings": config.tools[tool],
-            "examples_at": stats.tools[tool].examples_at,
-        }
-        for tool, counts in build["tools"].items()
+        {"name": tool, "built": counts, "settings": config.tools[tool]}
+        for tool, counts in build.tools.items()
     ]
 
 

@@ -1,10 +1,12 @@
 """A built dataset and its card to where others find it."""
 
-import json
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pydantic import TypeAdapter, ValidationError
+
 from pipeline.build.dataset import BUILD_MARK
+from pipeline.build.summary import BuildSummary
 from pipeline.push.card import dataset_card
 from pipeline.push.hub import push_to_hub
 from pipeline.push.parcel import Parcel, shards_in
@@ -66,7 +68,7 @@ def push(
             BUILD_MARK: built.decode(),
             "README.md": dataset_card(
                 run,
-                json.loads(built),
+                _summary(run, built),
                 name=_name(target),
                 configs=chosen.names,
                 license_name=license_name,
@@ -107,6 +109,15 @@ def _build_mark(run: RunDir) -> bytes:
             f"`python -m pipeline build {run.path}` first"
         )
     return content
+
+
+def _summary(run: RunDir, built: bytes) -> BuildSummary:
+    try:
+        return TypeAdapter(BuildSummary).validate_json(built)
+    except ValidationError:
+        raise InputError(
+            f"{run.path / BUILD_MARK}: not written by this version; build again"
+        ) from None
 
 
 def _still_built(run: RunDir, built: bytes) -> None:

@@ -26,6 +26,7 @@ from tests.object_store import free_port
 from tests.pipeline.build.scored_units import byte_codec, candidate, row
 from tests.pipeline.demo_runs import ROOT
 from tests.pipeline.made_runs import built_run, commit, planned_run
+from tools.atomic import write_text_atomically
 from tools.base import ConfigError, InputError, OutputError
 from tools.places import list_files, read_bytes
 
@@ -97,6 +98,27 @@ def test_the_card_has_counts_calls_and_settings(run: RunDir, tmp_path: Path) -> 
     settings = yaml.safe_load(card.split("```yaml\n")[1].split("```")[0])
     assert (settings["model"]["name"], settings["seed"]) == ("model", 0)
     assert str(tmp_path) not in card
+
+
+def test_the_card_counts_what_was_built_and_not_what_came_after(tmp_path: Path) -> None:
+    run = planned_run(tmp_path / "run", 2, unit_documents=1)
+    call = candidate("Calculator", 3, "1 + 1", "2", plus=0.5)
+    parts = [row("a#1", "One and one.", [call]) | {"part": 1}, row("a#2", "More.") | {"part": 2}]
+    commit(run, 0, parts)
+    build_again(run)
+    push(run, tmp_path / "out")
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "| documents, or parts of long ones | 1 |\n" in card
+    assert "| chosen from | 2, of 1 whole documents |\n" in card
+    assert "| Calculator | 0 | 20 | 10 | 25,000 |\n" in card
+    commit(run, 1, [row("b", "One and one.", [call])])
+    assert not push(run, tmp_path / "out").changed
+
+
+def test_a_build_of_another_version_is_named(run: RunDir, tmp_path: Path) -> None:
+    write_text_atomically(run.path / "build.json", '{"documents": 2}')
+    with pytest.raises(InputError, match=r"build.json: not written by this version; build again"):
+        push(run, tmp_path / "out")
 
 
 def test_texts_cannot_leave_their_place_in_the_card(tmp_path: Path) -> None:

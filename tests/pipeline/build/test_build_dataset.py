@@ -106,9 +106,12 @@ def test_plain_dataset_holds_the_same_documents_without_calls(tmp_path: Path) ->
 def test_every_candidate_and_document_is_accounted_for(tmp_path: Path) -> None:
     summary = build_two_units(tmp_path)
     assert asdict(summary) == {
+        "units": 2,
+        "input_documents": 4,
         "documents_read": 4,
         "documents": 2,
         "documents_dropped": 1,
+        "dropped": {"empty_text": 1},
         "documents_without_calls": 1,
         "documents_over_cap": 0,
         "calls": 4,
@@ -117,14 +120,16 @@ def test_every_candidate_and_document_is_accounted_for(tmp_path: Path) -> None:
         "tokens_plain": 21 + 18,
         "tools": {
             "Calculator": {
-                "tau_f": 0.5, "kept": 2, "below_tau_f": 2, "no_result": 2, "not_scored": 1,
+                "tau_f": 0.5, "max_examples": 25_000,
+                "kept": 2, "below_tau_f": 2, "no_result": 2, "not_scored": 1,
                 "duplicate_position": 1, "looks_ahead": 0, "over_cap": 0, "candidates": 8,
-                "examples": 2,
+                "examples": 2, "examples_at": {"0.5": 2, "1.0": 2, "2.0": 1},
             },
             "Calendar": {
-                "tau_f": 1.0, "kept": 2, "below_tau_f": 0, "no_result": 0, "not_scored": 0,
+                "tau_f": 1.0, "max_examples": 25_000,
+                "kept": 2, "below_tau_f": 0, "no_result": 0, "not_scored": 0,
                 "duplicate_position": 0, "looks_ahead": 0, "over_cap": 0, "candidates": 2,
-                "examples": 1,
+                "examples": 1, "examples_at": {"0.5": 1, "1.0": 1, "2.0": 1},
             },
         },
     }  # fmt: skip
