@@ -3,12 +3,13 @@
 import threading
 import time
 from collections.abc import Mapping
-from functools import cache
 
 import ray
 from ray.util.metrics import Gauge
 
 _SHORTEST_REPORT_S = 1.0  # Ray takes a shorter interval for this
+_kept: list["LastingGauge"] = []
+_starting = threading.Lock()  # threads of an actor may make its first gauges at once
 
 
 class LastingGauge:
@@ -18,7 +19,7 @@ class LastingGauge:
         self._gauge = Gauge(name, description, tag_keys)
         self._values: dict[tuple[tuple[str, str], ...], float] = {}
         self._lock = threading.Lock()  # else an old value could be shown again after a new one
-        _kept().append(self)
+        _keep(self)
 
     def set(self, value: float, tags: Mapping[str, str] | None = None) -> None:
         """Show `value` from now on."""
@@ -36,16 +37,16 @@ class LastingGauge:
                 self._gauge.set(value, dict(key))
 
 
-@cache
-def _kept() -> list[LastingGauge]:
-    """The gauges of this process; the first to ask starts the thread that shows them again."""
-    gauges: list[LastingGauge] = []
-    threading.Thread(target=_keep, args=(gauges,), name="lasting gauges", daemon=True).start()
-    return gauges
+def _keep(gauge: LastingGauge) -> None:
+    """The first gauge of this process starts the thread that shows all of them again."""
+    with _starting:
+        if not _kept:
+            threading.Thread(target=_show_again, name="lasting gauges", daemon=True).start()
+        _kept.append(gauge)
 
 
-def _keep(gauges: list[LastingGauge]) -> None:
+def _show_again() -> None:
     while True:
         time.sleep(max(ray._config.metrics_report_interval_ms() / 1000, _SHORTEST_REPORT_S) / 2)
-        for gauge in list(gauges):
+        for gauge in list(_kept):
             gauge.show_again()
