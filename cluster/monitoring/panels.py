@@ -60,6 +60,16 @@ def total(expr: str, by: str = "") -> str:
     return f"sum by ({by}) ({expr})" if by else f"sum({expr})"
 
 
+def counted(part: str, whole: str, by: str) -> str:
+    """The sum of `part`, 0 for what has a `whole` alone: nothing was counted there yet."""
+    return f"({total(part, by)} or 0 * {total(whole, by)})"
+
+
+def share(part: str, whole: str, by: str) -> str:
+    """What `part` is of `whole`, for each value of the labels `by` that `whole` has."""
+    return f"{counted(part, whole, by)} / {total(whole, by)}"
+
+
 def quantiles(buckets: str, *qs: float) -> list[Query]:
     """What a share q of the observations of a tool do not exceed, for each q."""
     counts = total(rate(buckets), "le, tool")

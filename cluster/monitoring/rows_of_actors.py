@@ -2,13 +2,23 @@
 
 from collections.abc import Sequence
 
-from cluster.monitoring.panels import SHARE, Panel, Query, Row, quantiles, rate, series, total
+from cluster.monitoring.panels import (
+    SHARE,
+    Panel,
+    Query,
+    Row,
+    quantiles,
+    rate,
+    series,
+    share,
+    total,
+)
 from pipeline.engines import metrics as lm
 from tools import metrics as tool
 
 _TOOL, _POOL = "{{tool}}", "{{pool}}"
 _REPLICAS = f"count by (pool) ({series(lm.RUNNING)})"
-_ASKED = total(rate(tool.ANSWERS, "source='tool'"), "tool")
+_ASKED = rate(tool.ANSWERS, "source='tool'")
 
 _ENGINES = [
     Panel(
@@ -20,9 +30,7 @@ _ENGINES = [
     Panel(
         title="Padding", unit=SHARE,
         description="Of the tokens through the body.",
-        queries=[Query(
-            f"{total(rate(lm.PADDING), 'pool')} / {total(rate(lm.TOKENS), 'pool')}", _POOL
-        )],
+        queries=[Query(share(rate(lm.PADDING), rate(lm.TOKENS), "pool"), _POOL)],
     ),
     Panel(
         title="Idle", unit=SHARE,
@@ -60,7 +68,7 @@ _TOOLS = [
     Panel(
         title="Answers without the tool", unit=SHARE, width=12,
         description="Of the requests: known from memory or disk, or being asked already.",
-        queries=[Query(f"1 - {_ASKED} / {total(rate(tool.ANSWERS), 'tool')}", _TOOL)],
+        queries=[Query(f"1 - {share(_ASKED, rate(tool.ANSWERS), 'tool')}", _TOOL)],
     ),
     Panel(
         title="Requests/s", unit="suffix: requests/s", width=6,

@@ -2,7 +2,19 @@
 
 from collections.abc import Sequence
 
-from cluster.monitoring.panels import SHARE, Kind, Panel, Query, Row, quantiles, rate, series, total
+from cluster.monitoring.panels import (
+    SHARE,
+    Kind,
+    Panel,
+    Query,
+    Row,
+    counted,
+    quantiles,
+    rate,
+    series,
+    share,
+    total,
+)
 from pipeline import metrics as run
 from pipeline.engines import metrics as lm
 
@@ -71,15 +83,14 @@ _FUNNEL = [
     Panel(
         title="Kept share", unit=SHARE,
         description="Kept calls, of the candidates of their tool.",
-        queries=[Query(
-            f"{total(rate(run.KEPT), 'tool')} / {total(rate(run.CANDIDATES), 'tool')}", _TOOL
-        )],
+        queries=[Query(share(rate(run.KEPT), rate(run.CANDIDATES), "tool"), _TOOL)],
     ),
     Panel(
         title="Kept calls per document", unit="short",
         description="Kept calls of a tool for each committed document, or part of a long one.",
         queries=[Query(
-            f"{total(rate(run.KEPT), 'tool')} / on () group_left {total(rate(run.DOCUMENTS))}",
+            f"{counted(rate(run.KEPT), rate(run.CANDIDATES), 'tool')}"
+            f" / on () group_left {total(rate(run.DOCUMENTS))}",
             _TOOL,
         )],
     ),
