@@ -116,6 +116,10 @@ class Monitoring:
     def _files(self) -> Iterator[tuple[str, str]]:
         directory = self.out.absolute() / "grafana"
         yield "prometheus.yml", _yaml(self._prometheus())
+        # Ray ships the checkout to its nodes, without what git ignores: not the servers' data. Not
+        # in `out` itself, which may be a directory with a .gitignore of its own.
+        for server in ("prometheus", "grafana"):
+            yield f"{server}/.gitignore", "*\n"
         yield (
             "grafana/grafana.ini",
             _GRAFANA_INI.format(

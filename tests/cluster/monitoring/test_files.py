@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ray._private.runtime_env.packaging import get_uri_for_directory
 
 from cluster.monitoring import rows_of_actors, rows_of_runs
 from cluster.monitoring.dashboard import dashboard
@@ -77,6 +78,17 @@ def test_grafana_finds_prometheus_and_ours_beside_rays_dashboards(
     assert exported["RAY_GRAFANA_DATA_DASHBOARD_UID"] in uids
     assert exported["RAY_PROMETHEUS_NAME"] == source["name"]
     assert exported["RAY_PROMETHEUS_HOST"] == source["url"]
+
+
+def test_ray_does_not_ship_the_data_of_the_servers_with_the_code(
+    written: tuple[Path, str],
+) -> None:
+    out, _ = written
+    package = get_uri_for_directory(str(out), include_gitignore=True)
+    for data in ("prometheus/wal/00000000", "grafana/data/grafana.db"):
+        (out / data).parent.mkdir(parents=True)
+        (out / data).write_bytes(b"grows")
+    assert get_uri_for_directory(str(out), include_gitignore=True) == package
 
 
 @pytest.mark.parametrize(
