@@ -152,8 +152,8 @@ def test_who_asks_alone_is_at_work_alone(single: Pool, files: Path) -> None:
         single.watch(at_once=2)
         with held(files, "alone"), held(files, "beside"):
             beside = single.ask("beside")
-            alone = single.ask("alone", alone=True)
             await until((files / "began-beside").exists)
+            alone = single.ask("alone", alone=True)
             await asyncio.sleep(0.2)
             assert not (files / "began-alone").exists()
             (files / "hold-beside").unlink()
