@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 from urllib.parse import urlsplit
 
+import aiohttp
 import requests
 import typer
 from ray.exceptions import AuthenticationError
-from ray.job_submission import JobStatus, JobSubmissionClient
+from ray.job_submission import JobDetails, JobStatus, JobSubmissionClient
 
 from cluster.auth import known_token
 from cluster.job import ALL_STEPS, Config, Job, Steps, parse_steps
@@ -27,6 +28,7 @@ from tools.places import is_remote
 _ADDRESS, _OTHER_ADDRESS = "RAY_API_SERVER_ADDRESS", "RAY_ADDRESS"
 _CONNECT_S = 10.0
 _POLL_S = 0.5
+_LOST_LIMIT_S = 300.0
 
 T = TypeVar("T")
 
@@ -120,14 +122,14 @@ def _asked(url: str, question: Callable[[], T]) -> T:
 def _follow(client: JobSubmissionClient, job_id: str, url: str) -> int:
     """Show the log of a job until it ends; 0 if it succeeded, else the exit code of its step."""
     try:
-        asyncio.run(_show(client, job_id))
+        try:
+            asyncio.run(_show(client, job_id))
+        except (OSError, RuntimeError, aiohttp.ClientError) as error:
+            _tell(f"the log breaks off: {one_line(error)}; waiting for the end of the job")
+        info = end_of_job(client, job_id, url)
     except KeyboardInterrupt:
         _tell(f"\nthe job goes on; ray job logs --follow {job_id} --address {url}")
         raise typer.Exit(130) from None
-    except (OSError, RuntimeError) as error:
-        _tell(f"the log breaks off: {one_line(error)}; waiting for the end of the job")
-    while not (info := _asked(url, lambda: client.get_job_info(job_id))).status.is_terminal():
-        time.sleep(_POLL_S)
     if info.status is JobStatus.SUCCEEDED:
         _tell(f"job {job_id} succeeded")
         return 0
@@ -141,6 +143,31 @@ async def _show(client: JobSubmissionClient, job_id: str) -> None:
         sys.stdout.write(lines)
         with suppress(BrokenPipeError):
             sys.stdout.flush()
+
+
+def end_of_job(
+    client: JobSubmissionClient, job_id: str, url: str, *, lost_limit_s: float = _LOST_LIMIT_S
+) -> JobDetails:
+    """What the cluster knows of a job that has ended; waits for it, also without a connection.
+
+    Raises:
+        ToolformerError: the cluster did not answer for `lost_limit_s` seconds.
+    """
+    answered = time.monotonic()
+    while True:
+        try:
+            info = client.get_job_info(job_id)
+        except (requests.RequestException, RuntimeError, AuthenticationError) as error:
+            if time.monotonic() - answered > lost_limit_s:
+                raise ToolformerError(
+                    f"--address {url}: no answer for {lost_limit_s:g} s: {one_line(error)}; "
+                    f"job {job_id} may go on: `ray job logs --follow {job_id} --address {url}`"
+                ) from None
+        else:
+            if info.status.is_terminal():
+                return info
+            answered = time.monotonic()
+        time.sleep(_POLL_S)
 
 
 def _tell(text: str) -> None:

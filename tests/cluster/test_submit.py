@@ -5,23 +5,28 @@ import os
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from ray.job_submission import JobStatus, JobSubmissionClient
 
 from cluster.nodes import ADDRESS_FILE, HEAD_OPTIONS, NODE_ENVIRONMENT, NODE_OPTIONS
-from tests.cluster.commands import cluster, environment
+from cluster.submit import end_of_job
+from tests.cluster.commands import cluster, environment, start_cluster_command
 from tests.cluster.readme import arguments_of
 from tests.object_store import free_port
-from tests.pipeline.demo_runs import demo_config
+from tests.pipeline.demo_runs import ROOT, demo_config
+from tools.base import ToolformerError
 
 _PATIENCE_S = 120.0
 
@@ -42,6 +47,50 @@ class Head:
     def status(self, job_id: str) -> JobStatus:
         headers = {"Authorization": f"Bearer {self.token}"}
         return JobSubmissionClient(self.dashboard, headers=headers).get_job_status(job_id)
+
+
+class Tunnel:
+    """A port that leads to a cluster's dashboard, as one of ssh does, until `last` passes it."""
+
+    def __init__(self, url: str, *, port: int = 0, last: bytes | None = None) -> None:
+        where = urlsplit(url)
+        self._there = (where.hostname or "", where.port or 80)
+        self._listening = socket.create_server(("127.0.0.1", port))
+        self.port: int = self._listening.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._last, self._ends = last, [self._listening]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def __enter__(self) -> "Tunnel":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Refuse connections, and break those there are."""
+        for each in self._ends:
+            with suppress(OSError):  # nobody listens or speaks there any more
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                here, _ = self._listening.accept()
+                there = socket.create_connection(self._there)
+                self._ends += [here, there]
+                for source, target in ((here, there), (there, here)):
+                    ways = (source, target)
+                    threading.Thread(target=self._carry, args=ways, daemon=True).start()
+
+    def _carry(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while part := source.recv(1 << 16):
+                if self._last is not None and self._last in part:
+                    self.close()
+                target.sendall(part)
+            target.shutdown(socket.SHUT_WR)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +167,54 @@ def test_a_job_that_is_not_followed_goes_on_alone(head: Head, tmp_path: Path) ->
     assert done.returncode == 0, done.stderr
     job_id = done.stdout.split()[1]
     assert f"ray job logs --follow {job_id} --address {head.dashboard}" in done.stdout
-    assert head.status(job_id) in list(JobStatus)
+    deadline = time.monotonic() + _PATIENCE_S
+    while not (status := head.status(job_id)).is_terminal():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert status == JobStatus.FAILED  # there is nothing yet to build of
+
+
+@pytest.mark.ray
+def test_a_job_is_followed_over_a_connection_that_is_lost(head: Head, tmp_path: Path) -> None:
+    config = demo_config(tmp_path, 4, run=str(tmp_path / "run"))
+    with Tunnel(head.dashboard, last=b"/logs/tail") as tunnel:
+        process = start_cluster_command(
+            "submit", config, "--address", tunnel.url, "--steps", "build",
+            environment=head.environment,
+        )  # fmt: skip
+        try:
+            assert process.stdout is not None
+            job_id = process.stdout.readline().split()[1]
+            assert "the log breaks off" in process.stdout.readline()
+            with Tunnel(head.dashboard, port=tunnel.port):
+                out, err = process.communicate(timeout=_PATIENCE_S)
+        finally:
+            process.kill()
+    assert process.returncode == 1, (out, err)
+    assert err.endswith(f"error: job {job_id}: failed, exit code 1\n")
+
+
+@pytest.mark.ray
+def test_a_job_that_no_answer_comes_from_may_go_on(head: Head) -> None:
+    with Tunnel(head.dashboard) as tunnel:
+        client = JobSubmissionClient(tunnel.url, headers={"Authorization": f"Bearer {head.token}"})
+    with pytest.raises(ToolformerError) as told:
+        end_of_job(client, "raysubmit_1", tunnel.url, lost_limit_s=1)
+    assert "job raysubmit_1 may go on" in str(told.value)
+    assert f"`ray job logs --follow raysubmit_1 --address {tunnel.url}`" in str(told.value)
+    assert "does not take the job" not in str(told.value)
+
+
+@pytest.mark.ray
+def test_code_that_is_too_large_for_ray_is_one_line(head: Head, tmp_path: Path) -> None:
+    config = demo_config(tmp_path, 1, run=str(tmp_path / "run"))
+    theirs = head.environment | {"RAY_AUTH_MODE": "token", "RAY_max_grpc_message_size": "200000"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pipeline", "annotate", str(config), "--address", head.address],
+        cwd=ROOT, env=theirs, capture_output=True, text=True, timeout=_PATIENCE_S,
+    )  # fmt: skip
+    assert_refused(done, f"the code in {ROOT} cannot be shipped: Package size (")
+    assert "exceeds the maximum size of 0.19MiB" in done.stderr
 
 
 @pytest.mark.ray
