@@ -7,7 +7,7 @@ import ray
 import typer
 
 from pipeline.commandline import stdout
-from pipeline.ray_session import ray_session
+from pipeline.ray_session import TASK_HISTORY, ray_session
 from tools.base import ToolformerError
 
 START_LIMIT_S = 600.0
@@ -23,8 +23,7 @@ ADDRESS_FILE = "ray_current_cluster"
 NODE_ENVIRONMENT = {
     # What still runs when a node is told to end need not end well: units are committed whole.
     "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
-    # For the dashboard Ray keeps what it knows of 100,000 tasks, 3 KB each.
-    "RAY_task_events_max_num_task_in_gcs": "10000",
+    **TASK_HISTORY,
     "RAY_USAGE_STATS_ENABLED": "0",
 }
 

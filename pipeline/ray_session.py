@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import ray
-from ray.exceptions import AuthenticationError, RayError
+from ray.exceptions import AuthenticationError, RayError, RuntimeEnvSetupError
 
 from tools.base import ConfigError, ToolformerError, one_line
 
 SMALLEST_LOCAL_CPUS = 4  # logical: the stages wait most of the time
-NOT_SHIPPED = (".git/", ".venv/", "runs/", "tests/", "**/__pycache__/")
+# For the dashboard Ray keeps what it knows of 100,000 tasks, 3 KB each.
+TASK_HISTORY = {"RAY_task_events_max_num_task_in_gcs": "10000"}
+# A log that grows, as a Slurm job's does, would make another package of the same code.
+NOT_SHIPPED = (".git/", ".venv/", "runs/", "tests/", "*.log", "**/__pycache__/")
 _CONNECT_S = 10.0
 
 
@@ -28,7 +31,7 @@ def ray_session(address: str | None, *, dashboard: bool, ship: bool = True) -> I
     `ship` is false or the job we are part of brought its own.
 
     Raises:
-        ConfigError: there is no cluster at `address`.
+        ConfigError: there is no cluster at `address`, or it does not take the code.
         ToolformerError: Ray does not start.
     """
     logging.getLogger("ray").setLevel(logging.ERROR)
@@ -47,8 +50,8 @@ def ray_session(address: str | None, *, dashboard: bool, ship: bool = True) -> I
 
 
 def _start(dashboard: bool) -> Any:
-    # For the dashboard Ray keeps what it knows of 100,000 tasks, 3 KB each.
-    os.environ.setdefault("RAY_task_events_max_num_task_in_gcs", "10000")
+    for name, value in TASK_HISTORY.items():
+        os.environ.setdefault(name, value)
     try:
         return ray.init(
             address="local",
@@ -74,6 +77,11 @@ def _join(address: str, ship: bool) -> Any:
             log_to_driver=False,
             logging_level=logging.ERROR,
         )
+    except RuntimeEnvSetupError as error:
+        raise ConfigError(
+            f"--address {address}: the code in {Path.cwd()} cannot be shipped: "
+            f"{one_line(error.__cause__ or error)}"
+        ) from None
     except (OSError, ValueError, AuthenticationError) as error:  # ConnectionError is an OSError
         raise ConfigError(
             f"--address {address}: no Ray cluster to join there: {one_line(error)}; start one with "
