@@ -1,7 +1,8 @@
 """Tokens: whoever has the token of a Ray cluster may run any code on it.
 
 One that we start gets a token of its own, handed on by the environment alone: it stands in no
-file, no command line and no log.
+file, no command line and no log. Slurm keeps the environment that a job is submitted with in files:
+there the job itself makes the token, or reads it from the file of RAY_AUTH_TOKEN_PATH.
 """
 
 import os

@@ -10,11 +10,12 @@ from typing import Annotated
 import jinja2
 import typer
 
+from cluster.auth import TOKEN, TOKEN_PATH
 from cluster.config import ClusterConfig, load_cluster_config
 from cluster.demand import check_gpus
 from cluster.job import ALL_STEPS, Config, Job, Steps, parse_steps
 from cluster.nodes import ADDRESS_FILE, HEAD_OPTIONS, NODE_ENVIRONMENT, NODE_OPTIONS, START_LIMIT_S
-from pipeline.commandline import stdout
+from pipeline.commandline import stderr, stdout
 from tools.atomic import write_text_atomically
 from tools.base import ConfigError, ToolformerError
 
@@ -83,9 +84,13 @@ def _log(cluster: ClusterConfig, directory: Path, job_id: str) -> Path:
 
 def _submit(script: str) -> str:
     """The id of the job."""
+    # Slurm writes a job's environment to files of its daemons.
+    handed_on = {name: value for name, value in os.environ.items() if name != TOKEN}
+    if TOKEN in os.environ:
+        stderr.print(f"{TOKEN} is not handed on to Slurm; expected a file, as {TOKEN_PATH}")
     try:
         done = subprocess.run(
-            ["sbatch", "--parsable"], input=script, capture_output=True, text=True, env=os.environ
+            ["sbatch", "--parsable"], input=script, capture_output=True, text=True, env=handed_on
         )
     except FileNotFoundError:
         raise ConfigError(

@@ -233,7 +233,9 @@ def _run_in_pools(work: Work, held: Lock, resolved: ResolvedRun, console: Consol
             unit_progress(work.units, console) as advance,
             tell_of_missing(pools.dispatcher, lambda line: _tell(console, line)),
         ):
-            shown = ShownProgress(resolved.plan.units, work.units)
+            # Of units that are tried again, how many have been; others may be left by themselves.
+            planned = work.units if work.retried else resolved.plan.units
+            shown = ShownProgress(planned, work.units)
             for mark in run_graph(work, config, resolved.method, pools):
                 committed.add(mark.unit_id)
                 advance(mark.documents)

@@ -41,17 +41,21 @@ def test_a_known_token_comes_from_where_ray_takes_it(
     assert known_token(both | {"RAY_AUTH_MODE": "disabled"}) is None
 
 
-def test_the_readme_makes_a_token_that_is_kept() -> None:
-    [line] = lines_of("Tokens")
-    made = subprocess.run(
-        ["bash", "-c", f"{line}; echo $RAY_AUTH_TOKEN"],
-        env=environment() | {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"},
+def test_the_readme_makes_a_token_for_us_alone_that_is_kept(tmp_path: Path) -> None:
+    script = "\n".join([*lines_of("Tokens"), 'echo "$RAY_AUTH_TOKEN_PATH"'])
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    said = subprocess.run(
+        ["bash", "-c", script],
+        env=environment() | {"PATH": path, "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         check=True,
     ).stdout.strip()
-    assert re.fullmatch("[0-9a-f]{64}", made)
-    assert "RAY_AUTH_TOKEN" not in token_for_a_new_cluster({"RAY_AUTH_TOKEN": made})
+    file = Path(said)
+    assert file.is_relative_to(tmp_path) and file.stat().st_mode & 0o777 == 0o600
+    named = {"RAY_AUTH_TOKEN_PATH": said}
+    assert re.fullmatch("[0-9a-f]{64}", known_token(named) or "")
+    assert "RAY_AUTH_TOKEN" not in token_for_a_new_cluster(named)
 
 
 def test_a_token_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:

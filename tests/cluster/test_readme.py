@@ -17,7 +17,8 @@ HERE = (
     "ray get-auth-token --generate > /dev/null",
     "python -m cluster ray-up cluster/configs/a100-aws.yaml --out a100.yaml",
     "python -m cluster metrics --out monitoring",
-    "export RAY_AUTH_TOKEN=$(python -c 'import secrets; print(secrets.token_hex(32))')",
+    "(umask 077; python -c 'import secrets; print(secrets.token_hex(32))' > ~/.ray_token)",
+    "export RAY_AUTH_TOKEN_PATH=~/.ray_token",
 )
 # By a test, with other files.
 ELSEWHERE = {
@@ -70,7 +71,7 @@ def test_the_commands_that_need_no_cluster_do_what_they_say(checkout: Path) -> N
     home = checkout.parent
     script = "\n".join(["set -e", *(each for each in commands() if each in HERE)])
     ended = subprocess.run(
-        ["bash", "-c", f'{script}\necho "token: $RAY_AUTH_TOKEN"'],
+        ["bash", "-c", f'{script}\necho "token: $(cat "$RAY_AUTH_TOKEN_PATH")"'],
         cwd=checkout,
         env={
             "HOME": str(home),
