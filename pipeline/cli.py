@@ -1,7 +1,7 @@
 """The command line. Every command reads or writes a run directory and says what it did."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -23,12 +23,13 @@ from pipeline.preview import preview
 from pipeline.push import Chosen, push, push_target
 from pipeline.report.calls import CallFilter, best_calls
 from pipeline.report.html import write_report
-from pipeline.report.stats import Stats, collect_stats
+from pipeline.report.stats import collect_stats
 from pipeline.report.survey import survey
 from pipeline.rundir import DoneMark, RunDir
 from pipeline.soak.command import soak_command
 from pipeline.status import status_table, watch
 from pipeline.tokens import TokenCodec
+from pipeline.units import Unit
 from tools.base import InputError
 from tools.places import Place, place, read_if_there, why
 
@@ -113,10 +114,11 @@ def annotate_command(
     if len(units) > _SUMMARISED_UNITS:
         _tell(f"`python -m pipeline report {settings.run}` counts what they came to")
         return
-    marks = list(directory.finished(units))
-    stdout.print(summary_table(_stats(directory, marks)))
+    finished = _Finished(directory, units)
+    stats = collect_stats(finished.files(), finished.marks(), directory.config())
+    stdout.print(summary_table(stats))
     thresholds = {name: tool.tau_f for name, tool in settings.tools.items()}
-    top = best_calls(directory.unit_files(marks), thresholds, per_tool=2)
+    top = best_calls(finished.files(), thresholds, per_tool=2)
     if top:
         stdout.print(top_calls_table(top))
 
@@ -134,8 +136,9 @@ def build_command(
     config = directory.config()
     codec = TokenCodec.load(config.model.path, revision=config.model.revision)
     with directory.lock():
-        marks = _marks(directory)
-        files = directory.unit_files(marks)
+        finished = _Finished(directory, directory.units())
+        files = [directory.unit_path(mark.unit_id) for mark in finished.marks()]
+        finished.tell_what_is_left()
         summary = build(files, config, codec, run, tau_f=parse_tau_f(tau_f or []))
     _say_built(summary, run)
 
@@ -145,12 +148,13 @@ def report_command(run: Run) -> None:
     """Write report/index.html and report/stats.json, and show the summary."""
     directory = RunDir(run)
     config = directory.config()
-    marks = _marks(directory)
+    finished = _Finished(directory, directory.units())
     try:
         built = read_if_there(run / BUILD_MARK)
     except OSError as error:
         raise InputError(f"{run / BUILD_MARK}: cannot be read: {why(error)}") from None
-    found = survey(directory.unit_files(marks), marks, config)
+    found = survey(finished.files(), finished.marks(), config)
+    finished.tell_what_is_left()
     page = write_report(
         directory.report_path, found, config, build=None if built is None else json.loads(built)
     )
@@ -253,20 +257,32 @@ def parse_tau_f(values: list[str]) -> float | dict[str, float] | None:
     return by_tool
 
 
-def _stats(directory: RunDir, marks: Sequence[DoneMark]) -> Stats:
-    return collect_stats(directory.unit_files(marks), marks, directory.config())
+class _Finished:
+    """The finished units of a run: a mark has kilobytes, so each is given out once, not kept."""
 
+    def __init__(self, directory: RunDir, units: Sequence[Unit]) -> None:
+        self._directory, self._units = directory, units
+        self._ids: list[str] = []
 
-def _marks(directory: RunDir) -> list[DoneMark]:
-    """The marks of all finished units; says so where units are left."""
-    units = directory.units()
-    marks = list(directory.finished(units))
-    if len(marks) < len(units):
-        stderr.print(
-            f"{directory.path}: {len(marks)} of {len(units)} units are finished; using these",
-            markup=False,
-        )
-    return marks
+    def marks(self) -> Iterator[DoneMark]:
+        """The mark of each, in the order of the manifest."""
+        for mark in self._directory.finished(self._units):
+            self._ids.append(mark.unit_id)
+            yield mark
+
+    def files(self) -> Iterator[Place]:
+        """The files of the units whose marks were given out."""
+        for unit_id in self._ids:
+            yield self._directory.unit_path(unit_id)
+
+    def tell_what_is_left(self) -> None:
+        """Says so where not all units are finished."""
+        if len(self._ids) < len(self._units):
+            stderr.print(
+                f"{self._directory.path}: {len(self._ids)} of {len(self._units)} units are "
+                "finished; using these",
+                markup=False,
+            )
 
 
 def _say(outcome: Outcome, run: Place, *, only_failed: bool) -> None:

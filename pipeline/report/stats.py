@@ -1,7 +1,7 @@
 """Counts over the committed units of a run, one unit in memory at a time."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,11 +10,11 @@ import pyarrow as pa
 from pipeline.build.candidates import Candidates, candidates_of, read_units
 from pipeline.config import RunConfig
 from pipeline.report.cost import MODEL_STAGES, Cost, busy_is_known, cost
-from pipeline.report.timings import Timings, span_of, timings
+from pipeline.report.timings import Span, Timings, span_of, timings
 from pipeline.report.tool_stats import ToolCounter, ToolStats, by_value
 from pipeline.rundir import DoneMark
 from tools.places import Place
-from tools.usage import ToolUsage, total_usage
+from tools.usage import ToolUsage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +56,22 @@ class StatsCounter:
         self._tools = {name: ToolCounter(name, tool, config) for name, tool in config.tools.items()}
         self._dropped: Counter[str] = Counter()
         self._units = self._rows = 0
+        self._documents = self._failed = 0
+        self._tokens: Counter[str] = Counter()
+        self._seconds: dict[str, float] = {}
+        self._usage: dict[str, ToolUsage] = {}
+        self._spans: list[Span] = []
+
+    def add_mark(self, mark: DoneMark) -> None:
+        """Counts in the times, tokens and tool usage of one unit."""
+        self._documents += mark.documents
+        self._failed += mark.failed
+        self._tokens.update(mark.tokens)
+        for stage, spent in mark.seconds.items():
+            self._seconds[stage] = self._seconds.get(stage, 0.0) + spent
+        for name, usage in mark.tools.items():
+            self._usage.setdefault(name, ToolUsage()).add(usage)
+        self._spans.append(span_of(mark))
 
     def add(self, unit: pa.Table, candidates: Candidates) -> None:
         """Counts in one unit, of which there are at least STATS_COLUMNS."""
@@ -64,44 +80,42 @@ class StatsCounter:
         for tool in self._tools.values():
             tool.add(unit, candidates)
 
-    def stats(self, done_marks: Sequence[DoneMark]) -> Stats:
-        """What was counted; times, tokens and tool usage from the `done_marks`."""
-        tokens: Counter[str] = Counter()
-        seconds: dict[str, float] = {}
-        for mark in done_marks:
-            tokens.update(mark.tokens)
-            for stage, spent in mark.seconds.items():
-                seconds[stage] = seconds.get(stage, 0.0) + spent
-        usage = total_usage(mark.tools for mark in done_marks)
-        clock = timings([span_of(mark) for mark in done_marks])
+    def stats(self) -> Stats:
+        """What was counted."""
+        tokens, seconds = self._tokens, self._seconds
+        clock = timings(self._spans)
         return Stats(
             units=self._units,
-            documents=sum(mark.documents for mark in done_marks),
+            documents=self._documents,
             rows=self._rows,
             dropped=dict(sorted(self._dropped.items())),
-            failed=sum(mark.failed for mark in done_marks),
+            failed=self._failed,
             tools={name: tool.stats() for name, tool in self._tools.items()},
             tokens=dict(tokens),
             seconds={stage: round(spent, 3) for stage, spent in seconds.items()},
             tokens_per_second=_tokens_per_second(tokens, seconds, self._config),
-            tool_usage=usage,
+            tool_usage=self._usage,
             timings=clock,
-            cost=cost(self._config, seconds, _through_model(tokens), usage, clock.working_s),
+            cost=cost(self._config, seconds, _through_model(tokens), self._usage, clock.working_s),
         )
 
 
 def collect_stats(
-    unit_files: Iterable[Place], done_marks: Sequence[DoneMark], config: RunConfig
+    unit_files: Iterable[Place], done_marks: Iterable[DoneMark], config: RunConfig
 ) -> Stats:
     """Counts over `unit_files`; times, tokens and tool usage from their `done_marks`.
+
+    The marks are taken first, one at a time: files may be named as their marks come.
 
     Raises:
         InputError: a unit cannot be read.
     """
     counter = StatsCounter(config)
+    for mark in done_marks:
+        counter.add_mark(mark)
     for _, unit in read_units(unit_files, STATS_COLUMNS):
         counter.add(unit, candidates_of(unit))
-    return counter.stats(done_marks)
+    return counter.stats()
 
 
 def _through_model(tokens: Counter[str]) -> int:

@@ -26,9 +26,11 @@ class Survey:
 
 
 def survey(
-    unit_files: Iterable[Place], done_marks: Sequence[DoneMark], config: RunConfig
+    unit_files: Iterable[Place], done_marks: Iterable[DoneMark], config: RunConfig
 ) -> Survey:
     """What the units in `unit_files`, with these `done_marks`, hold. One is in memory at a time.
+
+    The marks are taken first, one at a time too: files may be named as their marks come.
 
     Raises:
         InputError: a unit cannot be read.
@@ -37,14 +39,14 @@ def survey(
     counter = StatsCounter(config)
     finder = CallFinder(_queries(config), tau_f)
     heat = HeatFinder(tau_f, limit=_HEAT_DOCUMENTS)
+    for mark in done_marks:
+        counter.add_mark(mark)
     columns = list(dict.fromkeys([*STATS_COLUMNS, *CALL_COLUMNS, *HEAT_COLUMNS]))
     for _, unit in read_units(unit_files, columns):
         candidates = candidates_of(unit)
         for each in (counter, finder, heat):
             each.add(unit, candidates)
-    return Survey(
-        stats=counter.stats(done_marks), calls=_distinct(finder.found()), documents=heat.found()
-    )
+    return Survey(stats=counter.stats(), calls=_distinct(finder.found()), documents=heat.found())
 
 
 def _queries(config: RunConfig) -> list[CallQuery]:

@@ -1,12 +1,14 @@
 """Counts over two units written by hand (see scored_units.two_units)."""
 
+import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pipeline.build.candidates import candidates_of, read_unit
-from pipeline.report import Stats, collect_stats
+from pipeline.report import Stats, collect_stats, survey
 from pipeline.report.stats import STATS_COLUMNS
 from pipeline.report.tool_stats import ErrorText, ToolCounter
 from pipeline.rundir import DoneMark
@@ -109,6 +111,27 @@ def test_times_and_tokens_are_sums_over_units(stats: Stats) -> None:
     }
     # 800 tokens in the 8 seconds of sample and score; rows of the LM head are no tokens.
     assert stats.tokens_per_second == 100.0
+
+
+def test_marks_are_taken_one_at_a_time_before_files_are_named(tmp_path: Path) -> None:
+    files, given = two_units(tmp_path), list[weakref.ref[DoneMark]]()
+
+    def marks() -> Iterator[DoneMark]:
+        for n in range(len(files)):
+            assert sum(ref() is not None for ref in given) <= 1
+            mark = done_mark(f"{n:07}")
+            given.append(weakref.ref(mark))
+            yield mark
+            del mark
+
+    def named() -> Iterator[Path]:
+        yield from files[: len(given)]
+
+    config = run_config()
+    expected = collect_stats(files, [done_mark("0000000"), done_mark("0000001")], config)
+    assert collect_stats(named(), marks(), config) == expected
+    given.clear()
+    assert survey(named(), marks(), config).stats == expected
 
 
 @pytest.mark.parametrize(
