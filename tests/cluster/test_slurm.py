@@ -91,6 +91,21 @@ def test_without_slurm_the_script_can_be_printed_alone(tmp_path: Path) -> None:
     assert subprocess.run(["bash", "-n"], input=printed, text=True).returncode == 0
 
 
+def test_a_token_of_the_user_is_not_given_to_slurm(tmp_path: Path) -> None:
+    # A stand-in that keeps the environment, as Slurm does.
+    sbatch = tmp_path / "sbatch"
+    sbatch.write_text(f"#!/bin/sh\n/usr/bin/env > {tmp_path}/kept; echo 7\n")
+    sbatch.chmod(0o700)
+    theirs = {"PATH": str(tmp_path), "RAY_AUTH_TOKEN": "mine", "RAY_AUTH_TOKEN_PATH": "/a/file"}
+    told = arguments_of("Slurm", demo_config(tmp_path, 1), line=1)
+    done = cluster(*told, environment=environment() | theirs)
+    assert done.returncode == 0, done.stderr
+    kept = (tmp_path / "kept").read_text().splitlines()
+    assert "RAY_AUTH_TOKEN_PATH=/a/file" in kept
+    assert not [line for line in kept if "mine" in line]
+    assert "RAY_AUTH_TOKEN is not handed on" in done.stderr
+
+
 def test_a_run_that_no_node_has_gpus_for_is_not_submitted(tmp_path: Path) -> None:
     config = demo_config(tmp_path, 1, engine={"replicas": 33, "num_gpus": 1})
     refused = cluster(*arguments_of("Slurm", config), environment=environment())
