@@ -10,9 +10,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from tests.cluster.commands import processes_with
 from tests.object_store import free_port
+
+T = TypeVar("T")
 
 _NEEDED = ("slurmctld", "slurmd", "munged", "sbatch", "srun", "scontrol", "scancel", "unshare")
 _PATIENCE_S = 500.0  # a busy machine starts Ray in minutes
@@ -34,6 +37,7 @@ TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerParameters=bf_interval=1
+MinJobAge=86400
 ReturnToService=2
 GresTypes=gpu
 FirstJobId={first_job}
@@ -89,7 +93,8 @@ class SlurmCluster:
 
     def job(self, job_id: str) -> dict[str, str]:
         """What the controller knows of a job: JobState, ExitCode, BatchHost and others."""
-        line = self.ask("scontrol", "--oneliner", "show", "job", job_id)
+        # A controller that is busy does not answer: that is no answer yet.
+        line = self.wait_for(lambda: self.ask("scontrol", "--oneliner", "show", "job", job_id))
         return dict(field.split("=", 1) for field in line.split() if "=" in field)
 
     def wait_for_end(self, job_id: str) -> dict[str, str]:
@@ -102,14 +107,15 @@ class SlurmCluster:
         self.wait_for(lambda: fact() or self.job(job_id)["JobState"] not in _UNDER_WAY)
         assert fact(), Path(self.job(job_id)["StdOut"]).read_text()
 
-    def wait_for(self, fact: Callable[[], bool]) -> None:
-        """Wait for a fact while all daemons live."""
+    def wait_for(self, fact: Callable[[], T]) -> T:
+        """Wait while all daemons live until something is true; what it is then."""
         deadline = time.monotonic() + _PATIENCE_S
-        while not fact():
+        while not (found := fact()):
             if time.monotonic() > deadline or any(d.poll() is not None for d in self._daemons):
                 logs = sorted(self.directory.glob("*.log"))
                 raise AssertionError("\n".join(f"{log}\n{log.read_text()}" for log in logs))
             time.sleep(0.2)
+        return found
 
     def stop(self) -> None:
         """End all jobs, then all daemons, then whatever they left."""
