@@ -31,6 +31,8 @@ DOCUMENTS_PLANNED = "toolformer_documents_planned"
 DOCUMENTS_DONE = "toolformer_documents_done"
 ETA_SECONDS = "toolformer_eta_seconds"
 
+_VANISHING = 1e-9  # in place of 0, which Ray does not count
+
 
 class _UnitMetrics:
     """Those of the stage that commits; made once in a process, where Ray runs."""
@@ -45,6 +47,15 @@ class _UnitMetrics:
         self.kept = Counter(KEPT, "Calls with a gain of at least tau_f.", tool)
         # Not a Histogram of Ray's: that has no bucket below 0.
         self.gains = Counter(GAINS, "Calls with a gain of at most `le` nats.", (*tool, "le"))
+        self._with_buckets: set[str] = set()
+
+    def count_gains(self, tool: str, not_above: Sequence[int]) -> None:
+        """Counts in the gains of a tool, as in ToolCounts.gains."""
+        # Quantiles need every bucket: to Prometheus one that is missing is no edge of the next.
+        at_least = 0.0 if tool in self._with_buckets else _VANISHING
+        self._with_buckets.add(tool)
+        for edge, number in zip((*GAIN_EDGES, "+Inf"), not_above, strict=True):
+            _add(self.gains, max(number, at_least), tool=tool, le=str(edge))
 
 
 _unit_metrics = cache(_UnitMetrics)
@@ -64,11 +75,10 @@ def count_unit(counts: UnitCounts, failed: int) -> None:
         for status, number in of_tool.executed.items():
             _add(metrics.executed, number, tool=tool, status=status)
         _add(metrics.kept, of_tool.kept, tool=tool)
-        for edge, number in zip((*GAIN_EDGES, "+Inf"), of_tool.gains, strict=True):
-            _add(metrics.gains, number, tool=tool, le=str(edge))
+        metrics.count_gains(tool, of_tool.gains)
 
 
-def _add(counter: Counter, number: int, **tags: str) -> None:
+def _add(counter: Counter, number: float, **tags: str) -> None:
     if number:  # Ray refuses 0
         counter.inc(number, tags)
 
