@@ -207,6 +207,19 @@ def test_a_head_that_does_not_start_ends_the_job(
 
 
 @pytest.mark.ray
+def test_a_node_that_does_not_start_ends_the_job(
+    slurm: SlurmCluster, submit: Callable[..., Submitted]
+) -> None:
+    broken = 'ray() { [[ "$*" != *--address=* ]] || return 3; exec ray "$@"; }'
+    job = submit(4, nodes=2, setup=[broken])
+    end = slurm.wait_for_end(job.id)
+    said = job.log.read_text()
+    assert (end["JobState"], end["ExitCode"]) == ("FAILED", "1:0"), said
+    assert "error: a node of the Ray cluster did not start\n" in said
+    assert job.left() == []
+
+
+@pytest.mark.ray
 def test_a_job_that_is_queued_again_continues_its_run(
     slurm: SlurmCluster, submit: Callable[..., Submitted]
 ) -> None:
