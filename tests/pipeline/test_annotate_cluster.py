@@ -33,6 +33,7 @@ def cluster(ray_directory: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[st
     """The address of a head node with a token of its own, ended by its process group."""
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(16))
+    monkeypatch.setenv("RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S", "0")  # nothing runs at its end
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="tf-head-", dir="/tmp") as temporary:
         head = subprocess.Popen(
