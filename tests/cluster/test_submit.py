@@ -208,12 +208,18 @@ def test_a_job_that_no_answer_comes_from_may_go_on(head: Head) -> None:
 @pytest.mark.ray
 def test_code_that_is_too_large_for_ray_is_one_line(head: Head, tmp_path: Path) -> None:
     config = demo_config(tmp_path, 1, run=str(tmp_path / "run"))
+    # Not the checkout itself: what another test has shipped already is not shipped again.
+    place = tmp_path / "checkout"
+    place.mkdir()
+    for room in ("pipeline", "tools"):
+        (place / room).symlink_to(ROOT / room)
+    (place / "large").write_bytes(os.urandom(300_000))
     theirs = head.environment | {"RAY_AUTH_MODE": "token", "RAY_max_grpc_message_size": "200000"}
     done = subprocess.run(
         [sys.executable, "-m", "pipeline", "annotate", str(config), "--address", head.address],
-        cwd=ROOT, env=theirs, capture_output=True, text=True, timeout=_PATIENCE_S,
+        cwd=place, env=theirs, capture_output=True, text=True, timeout=_PATIENCE_S,
     )  # fmt: skip
-    assert_refused(done, f"the code in {ROOT} cannot be shipped: Package size (")
+    assert_refused(done, f"the code in {place} cannot be shipped: Package size (")
     assert "exceeds the maximum size of 0.19MiB" in done.stderr
 
 
