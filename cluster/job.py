@@ -38,26 +38,30 @@ class Job:
         """
         return cls(config=config, run=load_config(config).run, steps=steps)
 
-    def commands(self, *, python: str = "python", address: str = "auto") -> list[list[str]]:
-        """The command line of each step, on a node of the cluster at `address`."""
+    def commands(
+        self, *, fixed: bool, python: str = "python", address: str = "auto"
+    ) -> list[list[str]]:
+        """The command line of each step, on a node of the cluster at `address`.
+
+        What does not fit a `fixed` cluster is refused; another may grow, and is waited for.
+        """
+        where = ["--address", address, *(["--fixed-cluster"] if fixed else [])]
         return [
-            [python, "-m", "pipeline", step, *self._arguments(step, address)] for step in self.steps
+            [python, "-m", "pipeline", step, str(self.config), *where]
+            if step is Step.ANNOTATE
+            else [python, "-m", "pipeline", step, str(self.run)]
+            for step in self.steps
         ]
 
-    def shell_lines(self) -> list[str]:
+    def shell_lines(self, *, fixed: bool) -> list[str]:
         """The steps for a shell, a line for each: what fails is named, and ends the shell.
 
         Each takes the cluster that RAY_ADDRESS names.
         """
         return [
             f"{shlex.join(command)} || {{ code=$?; echo {_ended(step)} >&2; exit $code; }}"
-            for step, command in zip(self.steps, self.commands(), strict=True)
+            for step, command in zip(self.steps, self.commands(fixed=fixed), strict=True)
         ]
-
-    def _arguments(self, step: Step, address: str) -> list[str]:
-        if step is Step.ANNOTATE:
-            return [str(self.config), "--address", address]
-        return [str(self.run)]
 
 
 def _ended(step: Step) -> str:

@@ -30,7 +30,7 @@ def kuberay_command(
     if cluster.kuberay is None:
         raise ConfigError(f"{cluster_config}: kuberay: this section is missing")
     job = Job.of(config, parse_steps(steps))
-    check_gpus(job, cluster)
+    check_gpus(job, nodes=cluster.nodes, gpus_per_node=cluster.gpus_per_node)
     documents = rayjob(job, config.read_text(encoding="utf-8"), cluster, cluster.kuberay)
     write(
         to_yaml(documents),
@@ -93,7 +93,7 @@ def _script(job: Job, kuberay: KubeRay) -> str:
     """The steps in bash, one after the other as long as all goes well."""
     directory = shlex.quote(str(kuberay.directory))
     in_the_pod = replace(job, config=MOUNT / RUN_CONFIG)
-    return "\n".join([f"cd {directory} || exit", *in_the_pod.shell_lines(), ""])
+    return "\n".join([f"cd {directory} || exit", *in_the_pod.shell_lines(fixed=True), ""])
 
 
 def _ray_cluster(cluster: ClusterConfig, kuberay: KubeRay) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from cluster.auth import token_for_a_new_cluster
+from cluster.demand import check_gpus
 from cluster.job import ALL_STEPS, Config, Job, Steps, parse_steps
 from cluster.nodes import ADDRESS_FILE, HEAD_OPTIONS, NODE_ENVIRONMENT, NODE_OPTIONS, START_LIMIT_S
 from cluster.processes import end, process_family, start
@@ -39,6 +40,8 @@ def local_command(
     if sys.platform != "linux":
         raise ConfigError("cluster local needs Linux; `python -m pipeline annotate` does not")
     job = Job.of(config, parse_steps(steps))
+    if gpus_per_node is not None:
+        check_gpus(job, nodes=nodes, gpus_per_node=gpus_per_node)
     # The paths of Ray's sockets are limited: not TMPDIR, which may be long.
     place = os.environ.get("RAY_TMPDIR", "/tmp")
     with tempfile.TemporaryDirectory(prefix="tf-", dir=place) as own, process_family():
@@ -69,7 +72,7 @@ class LocalCluster:
         code = self._finish(wait, needed=self._nodes)
         if code:
             return code
-        commands = job.commands(python=sys.executable, address=address)
+        commands = job.commands(python=sys.executable, address=address, fixed=True)
         for step, command in zip(job.steps, commands, strict=True):
             code = self._finish(command, needed=self._nodes[:1])  # Ray bears the loss of others
             if code:

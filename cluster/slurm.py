@@ -33,7 +33,7 @@ def slurm_command(
 ) -> None:
     """Submit a job to Slurm: its nodes become a Ray cluster, the steps run there."""
     settings, job = load_cluster_config(cluster), Job.of(config, parse_steps(steps))
-    check_gpus(job, settings)
+    check_gpus(job, nodes=settings.nodes, gpus_per_node=settings.gpus_per_node)
     script = batch_script(job, settings, Path.cwd())
     if out is not None:
         write_text_atomically(out, script)
@@ -74,7 +74,7 @@ def batch_script(job: Job, cluster: ClusterConfig, directory: Path) -> str:
         head_options=shlex.join(HEAD_OPTIONS),
         address_file=ADDRESS_FILE,
         limit_s=int(START_LIMIT_S),
-        steps=job.shell_lines(),
+        steps=job.shell_lines(fixed=True),
     )
 
 

@@ -48,7 +48,7 @@ def submit_command(
     job_id = _asked(
         url,
         lambda: client.submit_job(
-            entrypoint="\n".join(job.shell_lines()),
+            entrypoint="\n".join(job.shell_lines(fixed=False)),
             runtime_env={"working_dir": str(Path.cwd()), "excludes": list(NOT_SHIPPED)},
         ),
     )

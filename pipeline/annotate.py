@@ -72,11 +72,13 @@ def annotate(
     resume: Resume = Resume.IF_POSSIBLE,
     only_failed: bool = False,
     address: str | None = None,
+    fixed_cluster: bool = False,
     dashboard: bool = True,
 ) -> Outcome:
     """Annotate every document of `config.input` into the run directory `config.run`.
 
-    With `only_failed` instead try again, in finished units, the documents that failed.
+    With `only_failed` instead try again, in finished units, the documents that failed. The cluster
+    at `address` is waited for where it is too small, unless it is a `fixed_cluster`.
 
     Raises:
         ConfigError, InputError: the run cannot begin or be continued as configured.
@@ -94,7 +96,9 @@ def annotate(
         work, units_before = _left_to_do(run, plan.units, only_failed=only_failed)
         if work.units:
             try:
-                _annotate_units(work, run, held, resolved, console, address, dashboard)
+                _annotate_units(
+                    work, run, held, resolved, console, address, fixed_cluster, dashboard
+                )
             finally:
                 _clear(run)  # where one unit failed, writers of others were ended with it
     return Outcome(
@@ -187,13 +191,15 @@ def _annotate_units(
     resolved: ResolvedRun,
     console: Console,
     address: str | None,
+    fixed_cluster: bool,
     dashboard: bool,
 ) -> None:
+    can_grow = address is not None and not fixed_cluster
     with ray_session(address, dashboard=dashboard) as dashboard_url:
         if dashboard_url:
             console.print(f"Ray dashboard: http://{dashboard_url}")
         try:
-            _check_resources(resolved.config, console, can_grow=address is not None)
+            _check_resources(resolved.config, console, can_grow=can_grow)
             committed = _run_in_pools(work, held, resolved, console)
         except TooManyFailures as error:
             raise TooManyFailures(

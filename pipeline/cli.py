@@ -96,6 +96,10 @@ def annotate_command(
     address: Annotated[
         str | None, typer.Option(help="A running Ray cluster (host:port or auto).")
     ] = None,
+    fixed_cluster: Annotated[
+        bool,
+        typer.Option("--fixed-cluster", help="Refuse what does not fit: the cluster cannot grow."),
+    ] = False,
     dashboard: Annotated[bool, typer.Option(help="Start Ray's dashboard with a local Ray.")] = True,
 ) -> None:
     """Sample, execute and score API calls for every document of the input."""
@@ -106,6 +110,7 @@ def annotate_command(
         resume=resume,
         only_failed=only_failed,
         address=address,
+        fixed_cluster=fixed_cluster,
         dashboard=dashboard,
     )
     _say(outcome, settings.run, only_failed=only_failed)

@@ -23,26 +23,28 @@ def shortage(config: RunConfig) -> str | None:
     Of pieces only the GPUs of a split model are counted: what fits otherwise as a sum may still
     find no node that has a whole actor's share.
     """
-    tools = config.tools.values()
-    gpus: float = sum(pool.engine.replicas * pool.engine.gpus for pool in config.pools)
-    gpus += sum(tool.actors * tool.num_gpus for tool in tools)
     sampling, scoring = (config.pool_of(kind).engine.replicas for kind in ("sample", "loss"))
     # read and sample, score and commit; execute is one actor whatever the size
     cpus = (1 + 2 * stage_actors(sampling) + 2 * stage_actors(scoring)) * STAGE_CPUS
-    cpus += sum(tool.actors * tool.num_cpus for tool in tools)
-    there = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    parts = [
-        f"{asked:g} {kind}s are asked for and {there.get(kind, 0):g} are there"
-        for kind, asked in (("GPU", gpus), ("CPU", cpus))
-        if asked > there.get(kind, 0)
-    ]
-    parts += without_a_node(config.pools, _gpus_of_nodes())
+    cpus += sum(tool.actors * tool.num_cpus for tool in config.tools.values())
+    there = ray.cluster_resources().get("CPU", 0)  # type: ignore[no-untyped-call]
+    parts = missing_gpus(config, _gpus_of_nodes())
+    parts += [f"{cpus:g} CPUs are asked for and {there:g} are there"] if cpus > there else []
     if not parts:
         return None
     return (
         f"{'; '.join(parts)}; see replicas, num_gpus and tensor_parallel_size of the engines, and "
         "actors, num_gpus and num_cpus of the tools"
     )
+
+
+def missing_gpus(config: RunConfig, gpus_of_nodes: Sequence[float]) -> list[str]:
+    """What engines and tools ask for beyond the GPUs of such nodes: in all, or of one of them."""
+    asked: float = sum(pool.engine.replicas * pool.engine.gpus for pool in config.pools)
+    asked += sum(tool.actors * tool.num_gpus for tool in config.tools.values())
+    there = sum(gpus_of_nodes)
+    lines = [f"{asked:g} GPUs are asked for and {there:g} are there"] if asked > there else []
+    return lines + without_a_node(config.pools, gpus_of_nodes)
 
 
 def without_a_node(pools: Sequence[PoolPlan], gpus_of_nodes: Sequence[float]) -> list[str]:

@@ -152,7 +152,7 @@ def test_the_job_runs_the_steps_in_the_code_of_the_image_until_one_fails(
         return log.read_text().splitlines(), ended.returncode
 
     expected = [
-        f"{image}|-m|pipeline|annotate|{mount}/run.yaml|--address|auto|",
+        f"{image}|-m|pipeline|annotate|{mount}/run.yaml|--address|auto|--fixed-cluster|",
         f"{image}|-m|pipeline|build|runs/paper|",
         f"{image}|-m|pipeline|report|runs/paper|",
     ]

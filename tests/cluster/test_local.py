@@ -91,6 +91,16 @@ def test_two_nodes_annotate_and_their_token_is_nowhere(tmp_path: Path, mine: Min
     assert mine.is_clean()
 
 
+def test_a_run_that_the_nodes_have_no_gpus_for_is_not_begun(tmp_path: Path, mine: Mine) -> None:
+    config = demo_config(tmp_path, 1, engine={"replicas": 5, "num_gpus": 1})
+    done = cluster(
+        "local", config, "--nodes", 2, "--gpus-per-node", 2, environment=mine.environment
+    )
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "5 GPUs are asked for and 4 are there (nodes: 2, gpus_per_node: 2)" in done.stderr
+    assert mine.is_clean()
+
+
 def test_a_step_that_fails_gives_its_exit_code_and_its_name(tmp_path: Path, mine: Mine) -> None:
     config = demo_config(tmp_path, 4, run=str(tmp_path / "run"))
     done = cluster(

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import pytest
 from ray.job_submission import JobStatus, JobSubmissionClient
 
+from cluster.job import Job, Step
 from cluster.nodes import ADDRESS_FILE, HEAD_OPTIONS, NODE_ENVIRONMENT, NODE_OPTIONS
 from cluster.submit import end_of_job
 from tests.cluster.commands import cluster, environment, start_cluster_command
@@ -221,6 +222,21 @@ def test_code_that_is_too_large_for_ray_is_one_line(head: Head, tmp_path: Path) 
     )  # fmt: skip
     assert_refused(done, f"the code in {place} cannot be shipped: Package size (")
     assert "exceeds the maximum size of 0.19MiB" in done.stderr
+
+
+@pytest.mark.ray
+def test_a_run_that_does_not_fit_a_fixed_cluster_is_refused(head: Head, tmp_path: Path) -> None:
+    # Without a model: the same is asked of Ray.
+    engine = {"name": "pipeline.engines.scripted:ScriptedEngine", "replicas": 3, "num_gpus": 1}
+    config = demo_config(tmp_path, 1, run=str(tmp_path / "run"), engine=engine)
+    theirs = head.environment | {"RAY_AUTH_MODE": "token"}
+    [command] = Job.of(config, (Step.ANNOTATE,)).commands(
+        python=sys.executable, address=head.address, fixed=True
+    )
+    done = subprocess.run(
+        command, cwd=ROOT, env=theirs, capture_output=True, text=True, timeout=_PATIENCE_S
+    )
+    assert_refused(done, "3 GPUs are asked for and 0 are there; see replicas, num_gpus")
 
 
 @pytest.mark.ray
