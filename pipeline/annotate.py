@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+import ray
 from rich.console import Console
 
 from pipeline.config import RunConfig
@@ -194,7 +195,8 @@ def _annotate_units(
     fixed_cluster: bool,
     dashboard: bool,
 ) -> None:
-    can_grow = address is not None and not fixed_cluster
+    # The Ray of a process that has joined one is not ours either.
+    can_grow = (address is not None or ray.is_initialized()) and not fixed_cluster
     with ray_session(address, dashboard=dashboard) as dashboard_url:
         if dashboard_url:
             console.print(f"Ray dashboard: http://{dashboard_url}")

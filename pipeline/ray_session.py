@@ -26,17 +26,29 @@ _CONNECT_S = 10.0
 def ray_session(address: str | None, *, dashboard: bool, ship: bool = True) -> Iterator[str]:
     """Ray for the duration of a command; yields the address of its dashboard or "".
 
-    With no address a cluster of this machine alone is started and ended again. Otherwise the
-    running cluster is joined, and the code in the current directory is shipped to it unless
-    `ship` is false or the job we are part of brought its own.
+    With no address the Ray that this process has joined is used, as in a notebook, and left
+    running; where it has none, a cluster of this machine alone is started and ended again.
+    Otherwise the running cluster is joined, and the code in the current directory is shipped to
+    it unless `ship` is false or the job we are part of brought its own.
 
     Raises:
-        ConfigError: there is no cluster at `address`, or it does not take the code.
+        ConfigError: there is no cluster at `address`, it does not take the code, or this process
+            has joined another.
         ToolformerError: Ray does not start.
     """
+    if ray.is_initialized():
+        if address is not None:
+            raise ConfigError(
+                f"--address {address}: this process has a Ray already; leave the address out to "
+                "use it, or end it with ray.shutdown()"
+            )
+        yield ""
+        return
     logging.getLogger("ray").setLevel(logging.ERROR)
     # Ray Data logs every exception it raises; ours to show is one line.
     logging.getLogger("ray.data").setLevel(logging.CRITICAL)
+    # As on clusters we start: Ray Data would start an actor for them as well.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Ray's own processes write to its log directory; the terminal is for our progress.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     # Where several actors fail, one error is shown; Ray would print those nobody waits for.

@@ -1,6 +1,8 @@
+import logging
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -11,6 +13,19 @@ from upath import UPath
 
 from tests.object_store import Server
 
+# Tests start hundreds of interpreters: where no bytecode is kept, each compiles what it imports,
+# with torch and transformers three times the work of a whole run of the demo.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # Ray Data's take a process of their own
+
+# Quiet, and quicker in what a test would wait for.
+OF_RAY = {
+    "RAY_BACKEND_LOG_LEVEL": "fatal",
+    "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",  # nothing runs at its end
+    "RAY_metrics_report_interval_ms": "1000",
+}
+
 
 @pytest.fixture(scope="session")
 def ray_directory() -> Iterator[Path]:
@@ -20,15 +35,32 @@ def ray_directory() -> Iterator[Path]:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-@pytest.fixture(scope="module")
-def local_ray(ray_directory: Path) -> Iterator[None]:
-    """A Ray of two CPUs in this process."""
-    import ray  # only where a test asks for it
+@pytest.fixture(scope="session")
+def ray_node() -> Iterator[str]:
+    """The address of a Ray of four CPUs, one for all tests of a process that ask for it.
 
-    ray.init(
-        address="local", num_cpus=2, include_dashboard=False, log_to_driver=False,
-        _temp_dir=str(ray_directory),
-    )  # fmt: skip
+    To start one takes seconds, to join it none.
+    """
+    from ray.cluster_utils import Cluster  # only where a test asks for it
+
+    # Not in `ray_directory`: its last session would be taken for that of the commands there.
+    directory = Path(tempfile.mkdtemp(prefix="tf-node-", dir="/tmp"))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in OF_RAY.items():
+            patch.setenv(name, value)
+        node = {"num_cpus": 4, "include_dashboard": False, "temp_dir": str(directory)}
+        cluster = Cluster(initialize_head=True, head_node_args=node)
+    yield cluster.address
+    cluster.shutdown()  # type: ignore[no-untyped-call]
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def local_ray(ray_node: str) -> Iterator[None]:
+    """A Ray that this process has joined; what a module leaves in it ends with the module."""
+    import ray
+
+    ray.init(address=ray_node, log_to_driver=False, logging_level=logging.ERROR)
     yield
     ray.shutdown()
 

@@ -1,14 +1,19 @@
-"""Runs of a few demo documents by the real command line, each in a Ray of its own."""
+"""Runs of a few demo documents by the command line: its process, or in this one."""
 
+import io
 import os
 import subprocess
 import sys
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 import yaml
 
+from pipeline.cli import main
 from tools.places import Place, is_remote, list_files, read_bytes
 
 ROOT = Path(__file__).parents[2]
@@ -48,6 +53,34 @@ def pipeline(
     )  # fmt: skip
     if check and done.returncode != 0:
         raise AssertionError(f"exit {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done
+
+
+def pipeline_here(*arguments: object, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """What `pipeline` comes to, in this process and on the Ray it has joined (`local_ray`).
+
+    A process and a Ray of its own cost `annotate` fifteen seconds of CPU.
+    """
+    printed, errors = io.StringIO(), io.StringIO()
+    command = ["pipeline", *map(str, arguments)]
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        warnings.catch_warnings(),
+        redirect_stdout(printed),
+        redirect_stderr(errors),
+        pytest.raises(SystemExit) as left,
+    ):
+        warnings.simplefilter("ignore", DeprecationWarning)  # Ray Data's, of its own options
+        patch.setattr(sys, "argv", command)
+        patch.setenv("NO_COLOR", "1")
+        patch.setenv("COLUMNS", "200")
+        patch.chdir(ROOT)
+        main()
+    code = left.value.code or 0
+    assert isinstance(code, int)
+    done = subprocess.CompletedProcess(command, code, printed.getvalue(), errors.getvalue())
+    if check and code != 0:
+        raise AssertionError(f"exit {code}\n{done.stdout}\n{done.stderr}")
     return done
 
 

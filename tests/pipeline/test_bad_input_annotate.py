@@ -19,12 +19,12 @@ from tests.pipeline.demo_runs import (
     ROOT,
     demo_config,
     environment,
-    pipeline,
+    pipeline_here,
     unit_bytes,
 )
 from tools.places import Place
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("local_ray")]
 
 PROMPTS = ROOT / "pipeline" / "configs" / "demo_prompts"
 CALCULATOR = {"prompt": str(PROMPTS / "Calculator.txt"), "k": 1, "m": 1}
@@ -52,13 +52,8 @@ ROWS: dict[str, bytes | None] = {
 DROPPED = {"invalid_utf8": 1, "no_text": 1, "empty_text": 2, "too_large": 1}
 
 
-def annotate(
-    config: Path, run: Place, ray_directory: Path, *, check: bool = True
-) -> subprocess.CompletedProcess[str]:
-    return pipeline(
-        "annotate", config, "--run", run, "--no-dashboard",
-        ray_directory=ray_directory, check=check,
-    )  # fmt: skip
+def annotate(config: Path, run: Place, *, check: bool = True) -> subprocess.CompletedProcess[str]:
+    return pipeline_here("annotate", config, "--run", run, check=check)
 
 
 def the_error(failed: subprocess.CompletedProcess[str]) -> str:
@@ -69,15 +64,15 @@ def the_error(failed: subprocess.CompletedProcess[str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def rows_run(tmp_path_factory: pytest.TempPathFactory, ray_directory: Path) -> Path:
+def rows_run(tmp_path_factory: pytest.TempPathFactory, local_ray: None) -> Path:
     """A run over one document of every odd kind, built and reported."""
     directory = tmp_path_factory.mktemp("rows")
     texts = pa.array(list(ROWS.values()), pa.large_binary()).view(pa.large_string())
     pq.write_table(pa.table({"doc_id": list(ROWS), "text": texts}), directory / "documents.parquet")
     run = directory / "run"
-    annotate(demo_config(directory, 0, unit_documents=16, **SMALL), run, ray_directory)
-    pipeline("build", run, ray_directory=ray_directory)
-    pipeline("report", run, ray_directory=ray_directory)
+    annotate(demo_config(directory, 0, unit_documents=16, **SMALL), run)
+    pipeline_here("build", run)
+    pipeline_here("report", run)
     return run
 
 
@@ -119,11 +114,11 @@ def test_a_word_longer_than_the_context_is_split_and_offered_in_part(rows_run: P
     assert offered["offers"] == [{"tool": "Calculator", "reason": "cue"}]
 
 
-def test_every_command_shows_a_run_over_odd_texts(rows_run: Path, ray_directory: Path) -> None:
-    shown = pipeline("status", rows_run, ray_directory=ray_directory).stdout
+def test_every_command_shows_a_run_over_odd_texts(rows_run: Path) -> None:
+    shown = pipeline_here("status", rows_run).stdout
     for reason in DROPPED:
         assert f"dropped: {reason}" in shown
-    pipeline("inspect", rows_run, ray_directory=ray_directory)
+    pipeline_here("inspect", rows_run)
     assert "<script>alert" not in (rows_run / "report" / "index.html").read_text()
 
 
@@ -145,51 +140,43 @@ def torn(path: Path) -> None:
     path.write_bytes(content[:start] + bytes(size) + content[start + size :])
 
 
-def test_a_torn_page_stops_the_run_and_its_repair_continues_it(
-    tmp_path: Path, ray_directory: Path
-) -> None:
+def test_a_torn_page_stops_the_run_and_its_repair_continues_it(tmp_path: Path) -> None:
     whole, broken = two_files(tmp_path)
     content = broken.read_bytes()
     torn(broken)
     run = RunDir(tmp_path / "run")
     config = demo_config(tmp_path, 0, input=str(whole.parent), **SMALL | {"unit_documents": 1})
-    line = the_error(annotate(config, run.path, ray_directory, check=False))
+    line = the_error(annotate(config, run.path, check=False))
     assert line.startswith(f"{broken}: cannot read its rows: ")
     finished = unit_bytes(run.path)
     broken.write_bytes(content)
-    annotate(config, run.path, ray_directory)
+    annotate(config, run.path)
     assert len(run.done_marks()) == 8
     assert finished.items() <= unit_bytes(run.path).items()
 
 
-def test_torn_weights_are_named_and_whole_ones_begin_the_run(
-    tmp_path: Path, ray_directory: Path
-) -> None:
+def test_torn_weights_are_named_and_whole_ones_begin_the_run(tmp_path: Path) -> None:
     model = tmp_path / "model"
     shutil.copytree(DEMO / "model", model)
     weights = (model / "model.safetensors").read_bytes()
     (model / "model.safetensors").write_bytes(weights[:-1000])
     config = demo_config(tmp_path, 4, model={"path": str(model)}, **SMALL | {"engine": MODEL})
-    line = the_error(annotate(config, tmp_path / "run", ray_directory, check=False))
+    line = the_error(annotate(config, tmp_path / "run", check=False))
     assert line.startswith(f"{model}: the model cannot be loaded: ")
     (model / "model.safetensors").write_bytes(weights)
-    assert "in 1 units" in annotate(config, tmp_path / "run", ray_directory).stdout
+    assert "in 1 units" in annotate(config, tmp_path / "run").stdout
 
 
-def test_tools_that_cannot_load_are_one_line_however_many_try(
-    tmp_path: Path, ray_directory: Path
-) -> None:
+def test_tools_that_cannot_load_are_one_line_however_many_try(tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text("no page\n")
     options = {"actors": 2, "options": {"corpus": str(corpus)}}
     config = demo_config(tmp_path, 4, **SMALL | {"tools": {"WikiSearch": options}})
-    line = the_error(annotate(config, tmp_path / "run", ray_directory, check=False))
+    line = the_error(annotate(config, tmp_path / "run", check=False))
     assert line.startswith(f"{corpus}: no passage in 1 lines (bad_json 1); expected ")
 
 
-def test_a_full_disk_stops_the_run_and_room_continues_it(
-    small_disk: Path, tmp_path: Path, ray_directory: Path
-) -> None:
+def test_a_full_disk_stops_the_run_and_room_continues_it(small_disk: Path, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     noise = [os.urandom(24_000).hex() for _ in range(3)]  # 24 kB each, however compressed
     table = {"doc_id": ["0", "1", "2"], "text": noise}
@@ -198,14 +185,14 @@ def test_a_full_disk_stops_the_run_and_room_continues_it(
     config = demo_config(
         tmp_path, 0, **SMALL | {"unit_documents": 1, "input": str(tmp_path / "in")}
     )
-    line = the_error(annotate(config, run.path, ray_directory, check=False))
+    line = the_error(annotate(config, run.path, check=False))
     assert "cannot write: " in line and "No space left on device" in line
     assert "make room and run the same command again" in line
     finished = unit_bytes(run.path)
     assert 1 <= len(run.done_marks()) <= 2
     assert not list(run.path.rglob(".*.tmp"))
     subprocess.run(["mount", "-o", "remount,size=4m", str(small_disk)], check=True)
-    annotate(config, run.path, ray_directory)
+    annotate(config, run.path)
     assert len(run.done_marks()) == 3
     assert finished.items() <= unit_bytes(run.path).items()
 
@@ -236,44 +223,23 @@ def test_ctrl_c_is_one_line_and_leaves_what_is_finished(
     assert not list(run.path.rglob(".*.tmp"))
 
 
-BROKEN_TOOL = """
-import os
-
-import ray
-
-from tools.base import ToolResult
-
-BREAKS = os.environ["BREAKS"]
-
-
-class Calculator:
-    name, version = "Calculator", "broken"
-
-    def __init__(self):
-        if BREAKS == "where it runs" and ray._private.worker.global_worker.mode == ray.WORKER_MODE:
-            raise RuntimeError("the moon is down\\nand dark")
-
-    def run(self, requests):
-        return [ToolResult.ok("1")] * (len(requests) + 1)
-"""
-
-
 @pytest.mark.parametrize(
     ("breaks", "actors", "says"),
     [
-        ("where it runs", 1, "tool Calculator: broken_tool:Calculator cannot build it"),
+        (
+            "where it runs",
+            1,
+            "tool Calculator: tests.pipeline.broken_tool:BrokenCalculator cannot ",
+        ),
         ("its contract", 0, "tool Calculator: document (batch): got "),
     ],
 )
 def test_what_breaks_inside_ray_is_one_line(
-    tmp_path: Path, ray_directory: Path, monkeypatch: pytest.MonkeyPatch,
-    breaks: str, actors: int, says: str,
-) -> None:  # fmt: skip
-    (tmp_path / "broken_tool.py").write_text(BROKEN_TOOL)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setenv("BREAKS", breaks)
+    tmp_path: Path, breaks: str, actors: int, says: str
+) -> None:
     # Enough samples that the model asks the tool something, whatever its weights.
-    tool = CALCULATOR | {"factory": "broken_tool:Calculator", "actors": actors, "k": 5, "m": 5}
+    tool = CALCULATOR | {"factory": "tests.pipeline.broken_tool:BrokenCalculator", "k": 5, "m": 5}
+    tool |= {"actors": actors, "options": {"breaks": breaks}}
     changes = {"tools": {"Calculator": tool}, "sampling": {"max_new_tokens": 24}}
     config = demo_config(tmp_path, 12, **SMALL | changes)
-    assert says in the_error(annotate(config, tmp_path / "run", ray_directory, check=False))
+    assert says in the_error(annotate(config, tmp_path / "run", check=False))

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
 from ray.exceptions import RayTaskError
 
 from pipeline.ray_session import our_error, ray_session, short_text
 from pipeline.stages.failure import StageFailure, carried
-from tools.base import ContractError, InputError, ToolformerError
+from tools.base import ConfigError, ContractError, InputError, ToolformerError
 
 TRACEBACK = 'ray::Stage() (pid=1)\n  File "x.py", line 1\nValueError: the moon is\ndown'
 
@@ -61,3 +62,14 @@ def test_a_ray_that_does_not_start_is_one_line(
     started = ray_session(None, dashboard=False)
     with pytest.raises(ToolformerError, match=r"Ray does not start on this machine: .*AF_UNIX"):
         started.__enter__()
+
+
+@pytest.mark.ray
+def test_the_ray_of_this_process_is_used_and_left_running(local_ray: None) -> None:
+    before = ray.get_runtime_context().get_job_id()
+    with ray_session(None, dashboard=True) as dashboard:
+        assert dashboard == ""
+    assert ray.get_runtime_context().get_job_id() == before
+    joining = ray_session("127.0.0.1:6379", dashboard=False)
+    with pytest.raises(ConfigError, match="this process has a Ray already"):
+        joining.__enter__()

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tests.pipeline.demo_runs import ROOT, demo_config, pipeline
+from tests.pipeline.demo_runs import ROOT, demo_config, pipeline_here
 from tools.calls import ApiCall, pieces_with_result
 
 SHARED = ROOT.parent / "shared" / "data"
@@ -28,7 +28,7 @@ def without_calls(row: dict[str, Any]) -> bytes:
 
 # Files below shared/data, what annotates them and how many documents that are. The model reads some
 # of them: for all it takes ten minutes on two cores. The null engine reads everything.
-MODEL = {"replicas": 2, "token_budget": 1024}
+MODEL = {"replicas": 1, "token_budget": 1024}
 NULL = {"name": "pipeline.engines.scripted:ScriptedEngine"}
 TOOLS = ["Calculator", "Calendar", "WikiSearch"]
 RUNS: dict[str, tuple[list[str], list[str], dict[str, Any], int]] = {
@@ -39,7 +39,7 @@ RUNS: dict[str, tuple[list[str], list[str], dict[str, Any], int]] = {
 
 @pytest.fixture(scope="module", params=RUNS)
 def run(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, ray_directory: Path
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, local_ray: None
 ) -> Path:
     """Real files ingested, annotated, built at a threshold of 0.5 nats, and reported."""
     if not (SHARED / "webtext").is_dir():
@@ -47,17 +47,14 @@ def run(
     sources, names, engine, _ = RUNS[request.param]
     directory = tmp_path_factory.mktemp(request.param)
     documents, run = directory / "documents", directory / "run"
-    pipeline(
-        "ingest", *(SHARED / source for source in sources), "--out", documents,
-        ray_directory=ray_directory,
-    )  # fmt: skip
+    pipeline_here("ingest", *(SHARED / source for source in sources), "--out", documents)
     config = demo_config(
         directory, 0, input=str(documents), unit_documents=16,
         tools={name: tool(name) for name in names}, sampling={"max_new_tokens": 16}, engine=engine,
     )  # fmt: skip
-    pipeline("annotate", config, "--run", run, "--no-dashboard", ray_directory=ray_directory)
-    pipeline("build", run, ray_directory=ray_directory)
-    pipeline("report", run, ray_directory=ray_directory)
+    pipeline_here("annotate", config, "--run", run)
+    pipeline_here("build", run)
+    pipeline_here("report", run)
     return run
 
 
