@@ -7,7 +7,7 @@ as are the counts of a node. The done-marks of a run hold the totals.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import ray
@@ -50,7 +50,7 @@ class _UnitMetrics:
         self._with_buckets: set[str] = set()
 
     def count_gains(self, tool: str, not_above: Sequence[int]) -> None:
-        """Counts in the gains of a tool, as in ToolCounts.gains."""
+        """Counts in the gains of a tool, as of ToolCounts.not_above."""
         # Quantiles need every bucket: to Prometheus one that is missing is no edge of the next.
         at_least = 0.0 if tool in self._with_buckets else _VANISHING
         self._with_buckets.add(tool)
@@ -61,21 +61,21 @@ class _UnitMetrics:
 _unit_metrics = cache(_UnitMetrics)
 
 
-def count_unit(counts: UnitCounts, failed: int) -> None:
-    """Counts in a unit that is committed, with `failed` failed documents. Nothing without Ray."""
+def count_unit(counts: UnitCounts, tau_f: Mapping[str, float]) -> None:
+    """Counts in a unit that is committed; `tau_f` in nats, by tool. Nothing without Ray."""
     if not ray.is_initialized():
         return
     metrics = _unit_metrics()
-    _add(metrics.failed, failed)
-    for outcome, number in counts.documents.items():
+    _add(metrics.failed, sum(counts.failed))
+    for outcome, number in counts.outcomes.items():
         _add(metrics.documents, number, outcome=outcome)
     for tool, of_tool in counts.tools.items():
         _add(metrics.positions, of_tool.positions, tool=tool)
         _add(metrics.candidates, of_tool.candidates, tool=tool)
         for status, number in of_tool.executed.items():
             _add(metrics.executed, number, tool=tool, status=status)
-        _add(metrics.kept, of_tool.kept, tool=tool)
-        metrics.count_gains(tool, of_tool.gains)
+        _add(metrics.kept, of_tool.kept(tau_f[tool]), tool=tool)
+        metrics.count_gains(tool, of_tool.not_above())
 
 
 def _add(counter: Counter, number: float, **tags: str) -> None:

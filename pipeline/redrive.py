@@ -5,32 +5,13 @@ them to the last digit. A driver that dies between a unit's new file and its new
 that is not finished: the next plain run makes it again, whole.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import groupby
-from typing import Any
+from collections.abc import Iterator
+from itertools import pairwise
 
 import pyarrow as pa
 
-from pipeline.failures import FAILURES
-from tools.base import ContractError, ToolStatus
-
-_FAILED_CALL = {str(ToolStatus.FAILED), str(ToolStatus.TIMEOUT)}
-
-
-@dataclass(frozen=True, slots=True)
-class _Document:
-    """The rows of one source document in a unit: several where it was split into parts."""
-
-    doc_id: str
-    row_start: int
-    num_rows: int
-    failed: bool
-
-
-def count_failed(scored: pa.Table) -> int:
-    """Documents of a unit that failed, or that have a call whose tool did."""
-    return sum(document.failed for document in _documents(scored))
+from pipeline.unit_counts import count_rows
+from tools.base import ContractError
 
 
 def with_retried(before: pa.Table, after: pa.Table) -> pa.Table:
@@ -39,8 +20,8 @@ def with_retried(before: pa.Table, after: pa.Table) -> pa.Table:
     Raises:
         ContractError: `after` has other documents.
     """
-    old, new = _documents(before), _documents(after)
-    if [document.doc_id for document in old] != [document.doc_id for document in new]:
+    old, new = list(_documents(before)), list(_documents(after))
+    if [doc_id for doc_id, _ in old] != [doc_id for doc_id, _ in new]:
         raise ContractError(
             stage="commit",
             doc_id="(unit)",
@@ -48,31 +29,15 @@ def with_retried(before: pa.Table, after: pa.Table) -> pa.Table:
             expected=f"the same {len(old)} documents as before",
         )
     pieces = [
-        after.slice(again.row_start, again.num_rows)
-        if was.failed
-        else before.slice(was.row_start, was.num_rows)
-        for was, again in zip(old, new, strict=True)
+        again if failed else was
+        for (_, was), (_, again), failed in zip(old, new, count_rows(before).failed, strict=True)
     ]
     return pa.concat_tables(pieces).combine_chunks()
 
 
-def _documents(scored: pa.Table) -> list[_Document]:
-    rows = scored.select(["doc_id", "part", "dropped", "calls"]).to_pylist()
-    documents, row_start = [], 0
-    for doc_id, group in groupby(rows, key=_source_id):
-        parts = list(group)
-        failed = any(map(_failed, parts))
-        documents.append(_Document(doc_id, row_start, len(parts), failed))
-        row_start += len(parts)
-    return documents
-
-
-def _source_id(row: Mapping[str, Any]) -> str:
-    doc_id: str = row["doc_id"]
-    return doc_id.rpartition("#")[0] if row["part"] else doc_id
-
-
-def _failed(row: Mapping[str, Any]) -> bool:
-    return row["dropped"] in FAILURES or any(
-        call["status"] in _FAILED_CALL for call in row["calls"]
-    )
+def _documents(scored: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """The id of each document of the input, and its rows: several where it was split."""
+    ids, parts = scored.column("doc_id").to_pylist(), scored.column("part").to_pylist()
+    for row, end in pairwise([*count_rows(scored).first_row, scored.num_rows]):
+        doc_id = ids[row].rpartition("#")[0] if parts[row] else ids[row]
+        yield doc_id, scored.slice(row, end - row)

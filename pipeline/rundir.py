@@ -24,9 +24,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipeline.config import RunConfig
 from pipeline.parquet import parquet_bytes
-from pipeline.redrive import count_failed
 from pipeline.schemas import SCORED, conform
-from pipeline.tally import ToolTally, tally_tools
+from pipeline.tally import ToolTally
+from pipeline.unit_counts import UnitCounts, count_rows
 from pipeline.units import Unit, read_manifest
 from tools.atomic import write_bytes_atomically, write_text_atomically
 from tools.base import ContractError, InputError, OutputError
@@ -266,8 +266,10 @@ def _flock(directory: Path) -> Iterator[Lock]:
         yield _Flock()
 
 
-def commit_unit(run: RunDir, unit: Unit, scored: pa.Table, mark: dict[str, Any]) -> DoneMark:
-    """Write the unit file, then its done-mark, each atomically; returns the mark.
+def commit_unit(
+    run: RunDir, unit: Unit, scored: pa.Table, mark: dict[str, Any]
+) -> tuple[DoneMark, UnitCounts]:
+    """Write the unit file, then its done-mark, each atomically; the mark and what it was made from.
 
     `mark` holds what only the caller knows: seconds, tokens, tools, finished_at.
 
@@ -276,7 +278,8 @@ def commit_unit(run: RunDir, unit: Unit, scored: pa.Table, mark: dict[str, Any])
         OutputError: the disk is full.
     """
     table = conform(scored, SCORED, stage="commit")
-    documents = sum(part <= 1 for part in table.column("part").to_pylist())
+    counts = count_rows(table)
+    documents = len(counts.first_row)
     if documents != unit.num_documents:
         raise ContractError(
             stage="commit",
@@ -286,14 +289,13 @@ def commit_unit(run: RunDir, unit: Unit, scored: pa.Table, mark: dict[str, Any])
         )
     content = parquet_bytes(table, compression="zstd")
     write_bytes_atomically(run.unit_path(unit.unit_id), content)
-    dropped = [reason for reason in table.column("dropped").to_pylist() if reason is not None]
     done = DoneMark(
         unit_id=unit.unit_id,
         documents=documents,
         rows=table.num_rows,
-        dropped={reason: dropped.count(reason) for reason in sorted(set(dropped))},
-        failed=count_failed(table),
-        tallies=tally_tools(table),
+        dropped=counts.dropped,
+        failed=sum(counts.failed),
+        tallies={name: tool.tally() for name, tool in counts.tools.items() if tool.candidates},
         bytes=len(content),
         blake2b=hashlib.blake2b(content, digest_size=16).hexdigest(),
         **mark,
@@ -301,4 +303,4 @@ def commit_unit(run: RunDir, unit: Unit, scored: pa.Table, mark: dict[str, Any])
     write_text_atomically(
         run.done_path(unit.unit_id), json.dumps(done.model_dump(), indent=1, sort_keys=True)
     )
-    return done
+    return done, counts

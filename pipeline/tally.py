@@ -1,8 +1,9 @@
 """What each tool came to in a unit: small counts in its done-mark, for those who watch a run."""
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+import math
+from collections import Counter
+from collections.abc import Iterable
+
 from pydantic import BaseModel, ConfigDict
 
 _BIN = 0.25  # nats
@@ -35,21 +36,7 @@ class ToolTally(BaseModel):
         return sum(count for floor, count in self.gains.items() if floor * _BIN >= tau_f)
 
 
-def tally_tools(scored: pa.Table) -> dict[str, ToolTally]:
-    """By tool, what the calls of a unit (schemas.SCORED) came to."""
-    calls = pc.list_flatten(scored.column("calls").combine_chunks())
-    tool_C = calls.field("tool").to_numpy(zero_copy_only=False)
-    executed_C = pc.is_valid(calls.field("status")).to_numpy(zero_copy_only=False)
-    gain_C = calls.field("gain").to_numpy(zero_copy_only=False).astype(np.float64)
-    tallies = {}
-    for tool in sorted(set(tool_C)):
-        mine_C = tool_C == tool
-        floors, counts = np.unique(
-            np.floor(gain_C[mine_C & (gain_C >= 0)] / _BIN).astype(int), return_counts=True
-        )
-        tallies[tool] = ToolTally(
-            candidates=int(np.count_nonzero(mine_C)),
-            executed=int(np.count_nonzero(mine_C & executed_C)),
-            gains=dict(zip(floors.tolist(), counts.tolist(), strict=True)),
-        )
-    return tallies
+def tally_of(candidates: int, executed: int, gains: Iterable[float]) -> ToolTally:
+    """The counts of a tool with these gains, in nats."""
+    floors = Counter(math.floor(gain / _BIN) for gain in gains if gain >= 0)
+    return ToolTally(candidates=candidates, executed=executed, gains=dict(sorted(floors.items())))

@@ -1,5 +1,9 @@
-"""What a unit came to, counted from its rows: for those who watch a run."""
+"""What a unit came to, counted once from its rows: for its done-mark, for metrics, for retries.
 
+Shape suffixes: C calls of the unit, R rows, D documents of the input (several rows where split).
+"""
+
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,62 +13,100 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pipeline.failures import FAILURES
+from pipeline.tally import ToolTally, tally_of
+from tools.base import ToolStatus
+
 DONE = "done"  # the outcome of a document that was not dropped
 # Nats. Many gains are below 0.
 GAIN_EDGES = (-3.0, -2.0, -1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+_FAILED_CALL = (str(ToolStatus.FAILED), str(ToolStatus.TIMEOUT))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCounts:
     """What one tool came to in a unit.
 
-    `gains` says for each of GAIN_EDGES, and at its end for infinity, how many gains are not above
-    it. A gain of which only an upper bound is known, as it is below every tau_f of interest,
-    counts as that bound.
+    `gains` are those that are known, ascending; `at_most` are these and, of gains of which only an
+    upper bound is known, as they are below every tau_f of interest, these bounds. In nats.
     """
 
     positions: int
-    candidates: int
+    candidates: int  # distinct calls at a position
     executed: Mapping[str, int]  # by tools.base.ToolStatus
-    kept: int  # gain >= tau_f
-    gains: Sequence[int]
+    gains: Sequence[float]
+    at_most: Sequence[float]
+
+    def kept(self, tau_f: float) -> int:
+        """Calls with a gain of at least `tau_f`."""
+        return len(self.gains) - bisect_left(self.gains, tau_f)
+
+    def not_above(self) -> list[int]:
+        """How many of `at_most` are not above each of GAIN_EDGES; all at the end, for infinity."""
+        edges = [bisect_right(self.at_most, edge) for edge in GAIN_EDGES]
+        return [*edges, len(self.at_most)]
+
+    def tally(self) -> ToolTally:
+        """What the done-mark has of it."""
+        return tally_of(self.candidates, sum(self.executed.values()), self.gains)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitCounts:
-    """Documents (parts of a long one count one each) and what each tool came to."""
+    """What the rows of a unit came to.
 
-    documents: Mapping[str, int]  # by the reason they were dropped for, or DONE
+    `first_row` and `failed` have an entry for each document of the input: where its rows begin,
+    and whether it failed itself or a tool did for one of its calls, see pipeline.redrive.
+    """
+
+    first_row: Sequence[int]
+    failed: Sequence[bool]
+    outcomes: Mapping[str, int]  # rows by the reason they were dropped for, or DONE
     tools: Mapping[str, ToolCounts]
 
+    @property
+    def dropped(self) -> dict[str, int]:
+        """Rows that went no further, by reason."""
+        return {reason: n for reason, n in sorted(self.outcomes.items()) if reason != DONE}
 
-def count_rows(rows: pa.Table, tau_f: Mapping[str, float]) -> UnitCounts:
-    """The counts of a unit with the columns of schemas.SCORED; `tau_f` in nats, by tool."""
-    positions = Counter(_structs(rows.column("positions")).field("tool").to_pylist())
-    calls = _structs(rows.column("calls"))
-    tools_C = np.array(calls.field("tool").to_pylist(), dtype=object)
+
+def count_rows(rows: pa.Table) -> UnitCounts:
+    """The counts of a unit with the columns of schemas.SCORED."""
+    column = rows.column("calls").combine_chunks()
+    calls = pc.list_flatten(column)
+    dropped = rows.column("dropped").to_pylist()
+    failed_R = np.array([reason in FAILURES for reason in dropped], dtype=bool)
+    failed_call_C = pc.is_in(calls.field("status"), pa.array(_FAILED_CALL))
+    failed_R[pc.list_parent_indices(column).filter(failed_call_C).to_numpy()] = True
+    first_row_D = np.flatnonzero(rows.column("part").to_numpy() <= 1)
+    failed_D = np.logical_or.reduceat(failed_R, first_row_D) if len(first_row_D) else failed_R[:0]
+    return UnitCounts(
+        first_row=first_row_D.tolist(),
+        failed=failed_D.tolist(),
+        outcomes=Counter(reason or DONE for reason in dropped),
+        tools=_count_tools(calls, rows.column("positions")),
+    )
+
+
+def _count_tools(calls: pa.StructArray, positions: pa.ChunkedArray) -> dict[str, ToolCounts]:
+    positions_of = Counter(pc.list_flatten(positions.combine_chunks()).field("tool").to_pylist())
+    tool_C = np.array(calls.field("tool").to_pylist(), dtype=object)
     status_C = np.array(calls.field("status").to_pylist(), dtype=object)
     gain_C = _numbers(calls, "gain")
     bound_C = _numbers(calls, "loss_empty") - _numbers(calls, "loss_plus")
     at_most_C = np.where(np.isnan(gain_C), bound_C, gain_C)
     tools = {}
-    for tool in sorted({*positions, *tools_C}):
-        mine_C = tools_C == tool
+    for tool in sorted({*positions_of, *tool_C}):
+        mine_C = tool_C == tool
         executed = Counter(status for status in status_C[mine_C] if status is not None)
         tools[tool] = ToolCounts(
-            positions=positions[tool],
+            positions=positions_of[tool],
             candidates=int(np.count_nonzero(mine_C)),
             executed=dict(sorted(executed.items())),
-            kept=int(np.count_nonzero(gain_C[mine_C] >= tau_f[tool])),
-            gains=_not_above(at_most_C[mine_C]),
+            gains=_known(gain_C[mine_C]),
+            at_most=_known(at_most_C[mine_C]),
         )
-    outcomes = Counter(reason or DONE for reason in rows.column("dropped").to_pylist())
-    return UnitCounts(documents=outcomes, tools=tools)
-
-
-def _structs(column: pa.ChunkedArray) -> pa.StructArray:
-    """The structs in a column of lists of them."""
-    return pc.list_flatten(column.combine_chunks())
+    return tools
 
 
 def _numbers(calls: pa.StructArray, name: str) -> NDArray[np.float64]:
@@ -73,6 +115,7 @@ def _numbers(calls: pa.StructArray, name: str) -> NDArray[np.float64]:
     return np.asarray(numbers, dtype=np.float64)
 
 
-def _not_above(gain_c: NDArray[np.float64]) -> list[int]:
-    known_c = np.sort(gain_c[~np.isnan(gain_c)])
-    return [*np.searchsorted(known_c, GAIN_EDGES, side="right").tolist(), len(known_c)]
+def _known(number_c: NDArray[np.float64]) -> list[float]:
+    """Those that are not NaN, ascending."""
+    known: list[float] = np.sort(number_c[~np.isnan(number_c)]).tolist()
+    return known

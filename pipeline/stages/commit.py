@@ -15,7 +15,6 @@ from pipeline.schemas import COMMITTED, IN_FLIGHT, SCORED, conform
 from pipeline.stages.deaths import BoundedDeaths
 from pipeline.stages.failure import carried
 from pipeline.trace import read_trace
-from pipeline.unit_counts import count_rows
 from pipeline.units import Unit
 from tools.base import ContractError
 from tools.places import Place
@@ -75,8 +74,8 @@ class CommitStage:
             rows = with_retried(
                 conform(old, SCORED, stage="commit"), conform(rows, SCORED, stage="commit")
             )
-        done = commit_unit(self._run, unit, rows, mark)
-        count_unit(count_rows(rows, self._tau_f), done.failed)
+        done, counts = commit_unit(self._run, unit, rows, mark)
+        count_unit(counts, self._tau_f)
         return done
 
 

@@ -43,7 +43,8 @@ def commit(run: RunDir, number: int, rows: Sequence[Mapping[str, Any]], **mark: 
     """Finish a unit with these rows (see scored_units.row)."""
     table = pa.Table.from_pylist([dict(row) for row in rows], schema=SCORED)
     defaults: dict[str, Any] = {"seconds": {}, "tokens": {}, "finished_at": 0.0}
-    return commit_unit(run, run.units()[number], table, defaults | mark)
+    done, _ = commit_unit(run, run.units()[number], table, defaults | mark)
+    return done
 
 
 def built_run(path: Place) -> RunDir:

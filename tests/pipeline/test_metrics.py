@@ -40,25 +40,27 @@ def test_counts_of_a_unit_are_those_of_its_rows() -> None:
         row("d", [], positions=[{"tool": "QA"}]),
     ]
     table = pa.Table.from_pylist(rows, schema=SCORED)
-    counts = count_rows(table, {"Calculator": 1.0, "Calendar": 1.0, "QA": 1.0})
-    assert counts.documents == {"done": 3, "too_short": 1}
+    counts = count_rows(table)
+    assert counts.outcomes == {"done": 3, "too_short": 1}
+    assert counts.dropped == {"too_short": 1}
+    assert counts.failed == [True, False, False, False]
     assert list(counts.tools) == ["Calculator", "Calendar", "QA"]
     calculator, calendar, qa = counts.tools.values()
     assert (calculator.positions, calculator.candidates) == (2, 5)
     assert calculator.executed == {"ok": 3, "timeout": 1}
-    assert (calculator.kept, calendar.kept) == (2, 0)
-    not_above = dict(zip((*GAIN_EDGES, "all"), calculator.gains, strict=True))
+    assert (calculator.kept(1.0), calendar.kept(1.0)) == (2, 0)
+    not_above = dict(zip((*GAIN_EDGES, "all"), calculator.not_above(), strict=True))
     assert not_above[-2.0] == 0 and not_above[-1.0] == not_above[0.75] == 1
     assert not_above[1.0] == not_above[6.0] == 2 and not_above["all"] == 3
-    assert (qa.positions, qa.candidates, qa.executed, set(qa.gains)) == (1, 0, {}, {0})
+    assert (qa.positions, qa.candidates, qa.executed, set(qa.not_above())) == (1, 0, {}, {0})
 
 
 def test_counts_do_not_depend_on_how_rows_lie_in_memory() -> None:
     rows = [row(str(n), [call("Calendar", "ok", float(n))]) for n in range(6)]
     whole = pa.Table.from_pylist(rows, schema=SCORED)
     pieces = pa.concat_tables([whole.slice(0, 2), whole.slice(2, 1), whole.slice(3)])
-    assert count_rows(pieces, {"Calendar": 2.0}) == count_rows(whole, {"Calendar": 2.0})
-    assert count_rows(whole.slice(2, 3), {"Calendar": 3.0}).tools["Calendar"].kept == 2
+    assert count_rows(pieces) == count_rows(whole)
+    assert count_rows(whole.slice(2, 3)).tools["Calendar"].kept(3.0) == 2
 
 
 def test_time_left_is_told_from_the_first_commit_at_the_rate_since_work_began() -> None:

@@ -296,12 +296,10 @@ def differing(live: Live) -> dict[Any, object]:
     ahead: Totals = {
         (tool_metrics.REQUESTS, (("status", "ok"), TOOL)): usage.statuses["ok"],
         (f"{tool_metrics.BATCH_SECONDS}_count", (TOOL,)): usage.batches,
-    } | {
-        (lm_metrics.TOKENS, (ENGINE, ("kind", kind), POOL)): sum(
-            mark.tokens[f"{kind}_tokens"] for mark in marks
-        )
-        for kind in ("position", "loss")
     }
+    for kind in ("position", "loss"):
+        tokens = sum(mark.tokens[f"{kind}_tokens"] for mark in marks)
+        ahead[lm_metrics.TOKENS, (ENGINE, ("kind", kind), POOL)] = tokens
     bounds: dict[Any, tuple[float, float]] = (
         {key: (value, value) for key, value in gauges(live).items()}
         | {key: (value / 2, 2 * value) for key, value in counters(live).items()}
