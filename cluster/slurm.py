@@ -20,6 +20,7 @@ from tools.atomic import write_text_atomically
 from tools.base import ConfigError, ToolformerError
 
 _TEMPLATE = "slurm.sh.j2"
+_NODE_END = Path(__file__).with_name("slurm_node_end.sh")
 
 
 def slurm_command(
@@ -73,6 +74,7 @@ def batch_script(job: Job, cluster: ClusterConfig, directory: Path) -> str:
         node_options=shlex.join(NODE_OPTIONS),
         head_options=shlex.join(HEAD_OPTIONS),
         address_file=ADDRESS_FILE,
+        node_end=str(_NODE_END),
         limit_s=int(START_LIMIT_S),
         steps=job.shell_lines(fixed=True),
     )

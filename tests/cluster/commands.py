@@ -6,10 +6,20 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 from tests.pipeline.demo_runs import ROOT
+
+# Of a run without a model, for what is about starting it. A unit takes about a second.
+QUICK: dict[str, Any] = {
+    "engine": {
+        "name": "pipeline.engines.scripted:ScriptedEngine",
+        "options": {"seconds_per_document": 0.2},
+    },
+    "tools": {"Calculator": {}},
+}
 
 _RAY_VARIABLES = (
     "RAY_ADDRESS", "RAY_API_SERVER_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN",

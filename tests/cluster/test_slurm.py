@@ -14,6 +14,7 @@ from cluster.config import ClusterConfig, Slurm, load_cluster_config
 from cluster.job import Job
 from cluster.slurm import batch_script
 from tests.cluster.commands import (
+    QUICK,
     cluster,
     command_lines,
     environment,
@@ -44,7 +45,6 @@ def test_options_of_the_configuration_are_those_of_the_script(tmp_path: Path) ->
         "--partition=gpu", "--time=1-00:00:00", "--exclusive",
     ]  # fmt: skip
     assert "--gres" not in script_of(tmp_path, ClusterConfig(gpus_per_node=0))
-    assert "--exclude" not in script_of(tmp_path, ClusterConfig(nodes=1))
 
 
 def test_setup_and_variables_reach_a_shell_as_they_are(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_run_that_no_node_has_gpus_for_is_not_submitted(tmp_path: Path) -> Non
 def slurm() -> Iterator[SlurmCluster]:
     if why := missing():
         pytest.skip(why)
-    slurm = SlurmCluster("n1", "n2")
+    slurm = SlurmCluster("n1", "n2", "n3")
     yield slurm
     slurm.stop()
 
@@ -129,6 +129,10 @@ class Submitted:
     id: str
     log: Path
     run: Path
+
+    def said_since_restart(self) -> str:
+        """What its log says of its second life."""
+        return self.log.read_text().rpartition("ending the Ray cluster")[2]
 
     def processes(self) -> list[psutil.Process]:
         return processes_with("SLURM_JOB_ID", self.id)
@@ -148,7 +152,8 @@ def submit(slurm: SlurmCluster, tmp_path: Path) -> Iterator[Callable[..., Submit
     def submit(documents: int, *options: str, **size: object) -> Submitted:
         place = tmp_path / str(len(logs))
         place.mkdir()
-        config, described = demo_config(place, documents, run=str(place / "run")), place / "c.yaml"
+        config = demo_config(place, documents, run=str(place / "run"), **QUICK)
+        described = place / "c.yaml"
         small = {"name": "test", "cpus_per_node": 2, "gpus_per_node": 0, "memory_gib": 4}
         described.write_text(yaml.safe_dump(small | size))
         done = cluster(
@@ -168,12 +173,20 @@ def submit(slurm: SlurmCluster, tmp_path: Path) -> Iterator[Callable[..., Submit
 
 
 @pytest.mark.ray
-def test_two_jobs_on_the_same_nodes_run_and_leave_nothing(
+def test_a_job_that_is_queued_again_continues_beside_another_and_leaves_nothing(
     slurm: SlurmCluster, submit: Callable[..., Submitted]
 ) -> None:
-    job = submit(4, "--steps", "annotate", nodes=2, gpus_per_node=1)
+    job = submit(16, "--steps", "annotate", nodes=2, gpus_per_node=1)
+    slurm.wait_while_it_runs(job.id, lambda: any(job.run.glob("_done/*.json")))
+    before = {mark: mark.stat().st_mtime_ns for mark in job.run.glob("_done/*.json")}
+    assert len(before) < 4
+    assert len(list(Path("/tmp").glob(f"tf-{job.id}-*"))) == 2  # a directory on each node
+    slurm.ask("scontrol", "requeue", job.id)
+    slurm.wait_for(lambda: slurm.job(job.id)["JobState"] == "PENDING")
+    assert job.left() == []
     fails = submit(4, "--steps", "build,report", nodes=1)
-    slurm.wait_while_it_runs(job.id, (job.run / "run.json").exists)  # all nodes are there
+    slurm.ask("scontrol", "update", f"JobId={job.id}", "StartTime=now")
+    slurm.wait_while_it_runs(job.id, lambda: "Ray nodes: 2" in job.said_since_restart())
     tokens = {variable_of(process, "RAY_AUTH_TOKEN") for process in job.processes()} - {None}
     [token] = tokens
     assert token is not None and len(token) == 64
@@ -182,14 +195,14 @@ def test_two_jobs_on_the_same_nodes_run_and_leave_nothing(
         (slurm.wait_for_end(job.id), job, "COMPLETED", "0:0"),
         (slurm.wait_for_end(fails.id), fails, "FAILED", "1:0"),
     ):
-        said = job_of_it.log.read_text()
-        assert (end["JobState"], end["ExitCode"]) == (state, code), said
+        assert (end["JobState"], end["ExitCode"]) == (state, code), job_of_it.log.read_text()
         assert job_of_it.left() == []
     assert "error: step build ended with exit code 1\n" in fails.log.read_text()
     said = job.log.read_text()
-    assert "Ray nodes: 2" in said
+    assert slurm.job(job.id)["Restarts"] == "1", said
     assert "ssh -N -L 8265:127.0.0.1:" in said
-    assert "4 documents in 1 units" in said
+    assert len(list(job.run.glob("_done/*.json"))) == 4
+    assert {mark: mark.stat().st_mtime_ns for mark in before} == before
     assert token not in said
     assert files_with(token, job.run) == files_with(token, slurm.directory) == []
 
@@ -207,29 +220,13 @@ def test_a_head_that_does_not_start_ends_the_job(
 
 
 @pytest.mark.ray
-def test_a_node_that_does_not_start_ends_the_job(
+def test_one_node_of_several_that_does_not_start_ends_the_job_by_its_name(
     slurm: SlurmCluster, submit: Callable[..., Submitted]
 ) -> None:
-    broken = 'ray() { [[ "$*" != *--address=* ]] || return 3; exec ray "$@"; }'
-    job = submit(4, nodes=2, setup=[broken])
+    others = "ray() { case $SLURMD_NODENAME in n2) exec sleep 600;; n3) return 3;; esac; "
+    job = submit(4, nodes=3, cpus_per_node=1, setup=[others + 'exec ray "$@"; }'])
     end = slurm.wait_for_end(job.id)
     said = job.log.read_text()
     assert (end["JobState"], end["ExitCode"]) == ("FAILED", "1:0"), said
-    assert "error: a node of the Ray cluster did not start\n" in said
-    assert job.left() == []
-
-
-@pytest.mark.ray
-def test_a_job_that_is_queued_again_continues_its_run(
-    slurm: SlurmCluster, submit: Callable[..., Submitted]
-) -> None:
-    job = submit(16, "--steps", "annotate")
-    slurm.wait_while_it_runs(job.id, lambda: any(job.run.glob("_done/*.json")))
-    slurm.ask("scontrol", "requeue", job.id)
-    slurm.wait_for(lambda: slurm.job(job.id)["JobState"] == "PENDING")
-    slurm.ask("scontrol", "update", f"JobId={job.id}", "StartTime=now")
-    end = slurm.wait_for_end(job.id)
-    said = job.log.read_text()
-    assert (end["JobState"], end["Restarts"]) == ("COMPLETED", "1"), said
-    assert len(list(job.run.glob("_done/*.json"))) == 4
+    assert "error: node n3 of the Ray cluster did not start\n" in said
     assert job.left() == []
