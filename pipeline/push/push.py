@@ -14,7 +14,7 @@ from pipeline.push.store import push_to_place
 from pipeline.push.target import HubRepo
 from pipeline.rundir import RunDir
 from tools.base import ConfigError, InputError
-from tools.places import Place, absolute, read_if_there, why
+from tools.places import Place, absolute, file_info, read_if_there, why
 
 
 class Chosen(StrEnum):
@@ -93,6 +93,21 @@ def _check_place(run: RunDir, target: Place, *, private: bool) -> None:
         raise ConfigError(f"{target}: is the run itself; choose another place")
     if of_run in where.parents:
         raise ConfigError(f"{target}: is inside the run; choose another place")
+    above = _run_above(where)
+    if above is not None:
+        raise ConfigError(f"{target}: is inside the run {above}; choose another place")
+
+
+def _run_above(place: Place) -> Place | None:
+    """The run that `place` is inside, as far as we may look: a store may hide what is above."""
+    try:
+        for parent in place.parents:
+            run = RunDir(parent)
+            if file_info(run.record_path) is not None and file_info(run.manifest_path) is not None:
+                return parent
+    except OSError:
+        pass  # what is wrong with the store is told when something is put there
+    return None
 
 
 def _build_mark(run: RunDir) -> bytes:

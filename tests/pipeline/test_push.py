@@ -180,6 +180,8 @@ def test_a_run_is_no_target(run: RunDir, tmp_path: Path) -> None:
         (run.path, "is the run itself"),
         (run.path / "dataset", "is inside the run"),
         (run.path / "new", "is inside the run"),
+        (another.path / "dataset", f"is inside the run {another.path}"),
+        (another.path / "new" / "deeper", f"is inside the run {another.path}"),
         (another.path, "is a run"),
     ]:
         with pytest.raises(ConfigError, match=says):
