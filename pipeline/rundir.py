@@ -14,7 +14,7 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -207,16 +207,14 @@ class RunDir:
                 return set()
 
     def done_marks(self) -> list[DoneMark]:
-        """The marks of all finished units, in manifest order."""
+        """The marks of all finished units, in manifest order: for runs of some thousand units."""
         return list(self.finished(self.units()))
 
-    def unit_files(self, marks: Sequence[DoneMark]) -> list[Place]:
-        """The files of the units with these marks."""
-        return [self.unit_path(mark.unit_id) for mark in marks]
-
     def finished_unit_files(self) -> list[Place]:
-        """The files of all finished units, in manifest order."""
-        return self.unit_files(self.done_marks())
+        """The files of all finished units, in manifest order; of the marks, which have kilobytes
+        each, one is in memory at a time.
+        """
+        return [self.unit_path(mark.unit_id) for mark in self.finished(self.units())]
 
     @contextmanager
     def lock(self) -> Iterator[Lock]:

@@ -55,7 +55,7 @@ def measure_planning(directory: Path, num_units: int, tell: Callable[[str], None
     with _timed(seconds, "resume_command_s"):
         watched_annotate(configuration)
     with _timed(seconds, "read_marks_s"):
-        finished = len(run.done_marks())
+        finished = sum(1 for _ in run.finished(run.units()))
     figures = {"units": len(plan.units), "documents": num_units * UNIT_DOCUMENTS, **seconds}
     checks = _checks(len(plan.units), finished, seconds)
     return Part(name="planning", figures=figures, checks=checks)

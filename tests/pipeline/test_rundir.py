@@ -1,4 +1,5 @@
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,10 @@ import pytest
 from pipeline.rundir import RunDir, commit_unit
 from pipeline.schemas import SCORED
 from pipeline.units import Unit
+from tests.pipeline.build.scored_units import row
+from tests.pipeline.made_runs import commit, planned_run
 from tools.base import ContractError, InputError
+from tools.usage import ToolUsage
 
 UNIT = Unit(unit_id="0000000", file="x.parquet", row_start=0, num_documents=2)
 MARK: dict[str, Any] = {"seconds": {"sample": 1.5}, "tokens": {"head_rows": 3}, "finished_at": 9.0}
@@ -115,3 +119,23 @@ def test_done_marks_are_plain_json(tmp_path: Path) -> None:
     run = RunDir(tmp_path)
     commit_unit(run, UNIT, scored(TWO_DOCUMENTS), MARK)
     assert json.loads(run.done_path(UNIT.unit_id).read_text())["unit_id"] == "0000000"
+
+
+def test_files_of_finished_units_are_named_without_holding_all_marks(tmp_path: Path) -> None:
+    num_units, large = 100, 20_000
+    run = planned_run(tmp_path / "run", num_units)
+    rows = [row("a", "x"), row("b", "x")]
+    mark = commit(run, 0, rows, tools={"T": ToolUsage(warnings=["w" * large])})
+    content = run.unit_path("0000000").read_bytes()
+    for unit in run.units():
+        run.unit_path(unit.unit_id).write_bytes(content)
+        again = mark.model_copy(update={"unit_id": unit.unit_id})
+        run.done_path(unit.unit_id).write_text(again.model_dump_json())
+    tracemalloc.start()
+    try:
+        files = run.finished_unit_files()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert files == [run.unit_path(f"{number:07}") for number in range(num_units)]
+    assert peak < num_units * large / 2
