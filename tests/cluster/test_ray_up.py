@@ -33,6 +33,7 @@ def described(region, credentials=None):
     return boto3.client("ec2", region).describe_instance_types(InstanceTypes=types)["InstanceTypes"]
 
 node_provider.list_ec2_instances = described
+node_provider.TAG_BATCH_DELAY = 0  # a second, for the tags of many machines at once
 main()
 """
 
