@@ -20,7 +20,7 @@ from pipeline.limits import FailureLimits, TooManyFailures
 from pipeline.method import Method, resolve_method
 from pipeline.metrics import ShownProgress
 from pipeline.missing_replicas import tell_of_missing
-from pipeline.pools import start_pools, stop_pools, wait_for_pools
+from pipeline.pools import kill_pools, start_pools, stop_pools, wait_for_pools
 from pipeline.progress import unit_progress
 from pipeline.ray_session import our_error, ray_session, short_text
 from pipeline.resources import shortage
@@ -175,14 +175,20 @@ def _begin_or_continue(run: RunDir, record: RunRecord, units: Sequence[Unit]) ->
     if run.marked_units():
         before = run.record()
         if before.fingerprint != record.fingerprint:
-            changed = "; ".join(changes(before.fingerprint_of, record.fingerprint_of))
             raise ConfigError(
                 f"{run.path}: was begun with other settings and cannot be continued with these "
-                f"({changed}); restore them or choose another --run"
+                f"({'; '.join(_changes(before, record))}); restore them or choose another --run"
             )
     else:
         write_manifest(run.manifest_path, units)
     write_text_atomically(run.record_path, record.model_dump_json(indent=1))
+
+
+def _changes(before: RunRecord, after: RunRecord) -> list[str]:
+    """What differs, with the models by name: their hash, which counts, tells nobody which."""
+    models = (before.config.model.path, after.config.model.path)
+    named = [f"model: {models[0]} -> {models[1]}"] if models[0] != models[1] else []
+    return named + changes(before.fingerprint_of, after.fingerprint_of)
 
 
 def _annotate_units(
@@ -250,6 +256,10 @@ def _run_in_pools(work: Work, held: Lock, resolved: ResolvedRun, console: Consol
                 shown.committed(mark.documents)
                 limits.count(mark)
                 held.check()
+    except BaseException:
+        # The traceback, which a notebook keeps, holds them.
+        kill_pools(pools)
+        raise
     finally:
         stop_pools(pools)
     for usage in limits.tools.values():

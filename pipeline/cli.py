@@ -1,7 +1,5 @@
 """The command line. Every command reads or writes a run directory and says what it did."""
 
-import json
-from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -11,10 +9,11 @@ from upath import UPath
 
 from pipeline.annotate import Outcome, Resume, annotate
 from pipeline.bench.command import bench_command
-from pipeline.build.dataset import BUILD_MARK, build
+from pipeline.build.dataset import build
 from pipeline.build.summary import BuildSummary
-from pipeline.commandline import run_app, stderr, stdout
+from pipeline.commandline import run_app, stdout
 from pipeline.config import load_config
+from pipeline.finished_units import FinishedUnits
 from pipeline.ingest.command import DEFAULT_MAX_BYTES, ingest
 from pipeline.ingest.sources import SourceFormat
 from pipeline.inspect_run import inspect_table, summary_table, top_calls_table
@@ -22,16 +21,13 @@ from pipeline.plan import plan_table
 from pipeline.preview import preview
 from pipeline.push import Chosen, push, push_target
 from pipeline.report.calls import CallFilter, best_calls
-from pipeline.report.html import write_report
+from pipeline.report.command import report_command
 from pipeline.report.stats import collect_stats
-from pipeline.report.survey import survey
-from pipeline.rundir import DoneMark, RunDir
+from pipeline.rundir import RunDir
 from pipeline.soak.command import soak_command
 from pipeline.status import status_table, watch
 from pipeline.tokens import TokenCodec
-from pipeline.units import Unit
-from tools.base import InputError
-from tools.places import Place, place, read_if_there, why
+from tools.places import Place, place
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -44,6 +40,10 @@ app.command("bench")(bench_command)
 app.command("soak")(soak_command)
 
 Config = Annotated[Path, typer.Argument(help="A run configuration (YAML).")]
+Model = Annotated[
+    str | None,
+    typer.Option(help="Another language model: a directory, or a name on the Hub.", metavar="PATH"),
+]
 Run = Annotated[UPath, typer.Argument(parser=place, help="A run directory.", metavar="RUN")]
 
 # Beyond so many units `annotate` leaves reading them all again to `report`.
@@ -87,6 +87,7 @@ def annotate_command(
     run: Annotated[
         UPath | None, typer.Option(parser=place, help="Another run directory.", metavar="PATH")
     ] = None,
+    model: Model = None,
     resume: Annotated[Resume, typer.Option(help="Continue a run that is there?")] = (
         Resume.IF_POSSIBLE
     ),
@@ -103,7 +104,7 @@ def annotate_command(
     dashboard: Annotated[bool, typer.Option(help="Start Ray's dashboard with a local Ray.")] = True,
 ) -> None:
     """Sample, execute and score API calls for every document of the input."""
-    settings = load_config(config, run=run)
+    settings = load_config(config, run=run, model=model)
     outcome = annotate(
         settings,
         stdout,
@@ -119,7 +120,7 @@ def annotate_command(
     if len(units) > _SUMMARISED_UNITS:
         _tell(f"`python -m pipeline report {settings.run}` counts what they came to")
         return
-    finished = _Finished(directory, units)
+    finished = FinishedUnits(directory, units)
     stats = collect_stats(finished.files(), finished.marks(), directory.config())
     stdout.print(summary_table(stats))
     thresholds = {name: tool.tau_f for name, tool in settings.tools.items()}
@@ -141,30 +142,14 @@ def build_command(
     config = directory.config()
     codec = TokenCodec.load(config.model.path, revision=config.model.revision)
     with directory.lock():
-        finished = _Finished(directory, directory.units())
+        finished = FinishedUnits(directory, directory.units())
         files = [directory.unit_path(mark.unit_id) for mark in finished.marks()]
         finished.tell_what_is_left()
         summary = build(files, config, codec, run, tau_f=parse_tau_f(tau_f or []))
     _say_built(summary, run)
 
 
-@app.command("report")
-def report_command(run: Run) -> None:
-    """Write report/index.html and report/stats.json, and show the summary."""
-    directory = RunDir(run)
-    config = directory.config()
-    finished = _Finished(directory, directory.units())
-    try:
-        built = read_if_there(run / BUILD_MARK)
-    except OSError as error:
-        raise InputError(f"{run / BUILD_MARK}: cannot be read: {why(error)}") from None
-    found = survey(finished.files(), finished.marks(), config)
-    finished.tell_what_is_left()
-    page = write_report(
-        directory.report_path, found, config, build=None if built is None else json.loads(built)
-    )
-    stdout.print(summary_table(found.stats))
-    _tell(f"report: {page}")
+app.command("report")(report_command)
 
 
 @app.command("inspect")
@@ -189,16 +174,17 @@ def inspect_command(
 def preview_command(
     config: Config,
     documents: Annotated[int, typer.Option("-n", min=1, help="How many documents.")] = 3,
+    model: Model = None,
 ) -> None:
     """Show P, S, tool results and losses for a few documents, without Ray or a run directory."""
-    for shown in preview(load_config(config, run=None), documents):
+    for shown in preview(load_config(config, model=model), documents):
         stdout.print(shown)
 
 
 @app.command("plan")
-def plan_command(config: Config) -> None:
+def plan_command(config: Config, model: Model = None) -> None:
     """Count units and documents and estimate the model's work, without running it."""
-    stdout.print(plan_table(load_config(config, run=None)))
+    stdout.print(plan_table(load_config(config, model=model)))
 
 
 @app.command("status")
@@ -260,34 +246,6 @@ def parse_tau_f(values: list[str]) -> float | dict[str, float] | None:
             return threshold
         by_tool[tool] = threshold
     return by_tool
-
-
-class _Finished:
-    """The finished units of a run: a mark has kilobytes, so each is given out once, not kept."""
-
-    def __init__(self, directory: RunDir, units: Sequence[Unit]) -> None:
-        self._directory, self._units = directory, units
-        self._ids: list[str] = []
-
-    def marks(self) -> Iterator[DoneMark]:
-        """The mark of each, in the order of the manifest."""
-        for mark in self._directory.finished(self._units):
-            self._ids.append(mark.unit_id)
-            yield mark
-
-    def files(self) -> Iterator[Place]:
-        """The files of the units whose marks were given out."""
-        for unit_id in self._ids:
-            yield self._directory.unit_path(unit_id)
-
-    def tell_what_is_left(self) -> None:
-        """Says so where not all units are finished."""
-        if len(self._ids) < len(self._units):
-            stderr.print(
-                f"{self._directory.path}: {len(self._ids)} of {len(self._units)} units are "
-                "finished; using these",
-                markup=False,
-            )
 
 
 def _say(outcome: Outcome, run: Place, *, only_failed: bool) -> None:

@@ -154,10 +154,16 @@ class RunConfig(Section):
         return next(pool for pool in self.pools if kind in pool.kinds)
 
 
-def load_config(path: Path, *, run: Place | None = None) -> RunConfig:
-    """The configuration in the YAML file `path`, with the run directory replaced by `run`.
+def load_config(path: Path, *, run: Place | None = None, model: str | None = None) -> RunConfig:
+    """The configuration in the YAML file `path`, with another run directory or language model.
+
+    Of the configured `model` the dtype stays; a revision is of another checkpoint.
 
     Raises:
         ConfigError: the file is missing or is not YAML, or a key is unknown or has a wrong type.
     """
-    return read_settings(path, RunConfig, {} if run is None else {"run": str(run)})
+    config = read_settings(path, RunConfig, {} if run is None else {"run": str(run)})
+    if model is None:
+        return config
+    other = ModelConfig(path=model, dtype=config.model.dtype)
+    return config.model_copy(update={"model": other})
