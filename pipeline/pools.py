@@ -128,6 +128,14 @@ def stop_pools(pools: Pools) -> None:
     release([group for pool in pools.language_models for group in pool.groups])
 
 
+def kill_pools(pools: Pools) -> None:
+    """End all actors at once, whoever holds them."""
+    replicas = [replica for pool in pools.language_models for replica in pool.replicas]
+    tools = [actor for access in pools.tools for actor in access.actors]
+    for actor in (*replicas, *tools, pools.dispatcher):
+        ray.kill(actor)
+
+
 def access_to(name: str, config: RunConfig, *, actors: Sequence[Any] = ()) -> ToolAccess:
     """How the tool called `name` is reached; in the process that asks when there are no actors."""
     tool = config.tools[name]

@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ TASK_HISTORY = {"RAY_task_events_max_num_task_in_gcs": "10000"}
 # A log that grows, as a Slurm job's does, would make another package of the same code.
 NOT_SHIPPED = (".git/", ".venv/", "runs/", "tests/", "*.log", "**/__pycache__/")
 _CONNECT_S = 10.0
+_STAGES_END_S, _POLL_S = 60.0, 0.1
 
 
 @contextmanager
@@ -36,14 +38,6 @@ def ray_session(address: str | None, *, dashboard: bool, ship: bool = True) -> I
             has joined another.
         ToolformerError: Ray does not start.
     """
-    if ray.is_initialized():
-        if address is not None:
-            raise ConfigError(
-                f"--address {address}: this process has a Ray already; leave the address out to "
-                "use it, or end it with ray.shutdown()"
-            )
-        yield ""
-        return
     logging.getLogger("ray").setLevel(logging.ERROR)
     # Ray Data logs every exception it raises; ours to show is one line.
     logging.getLogger("ray.data").setLevel(logging.CRITICAL)
@@ -53,12 +47,42 @@ def ray_session(address: str | None, *, dashboard: bool, ship: bool = True) -> I
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     # Where several actors fail, one error is shown; Ray would print those nobody waits for.
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
+    if ray.is_initialized():
+        with _of_this_process(address):
+            yield ""
+        return
     with _standard_error_closed():
         context = _start(dashboard) if address is None else _join(address, ship)
     try:
         yield context.dashboard_url or ""
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _of_this_process(address: str | None) -> Iterator[None]:
+    """The Ray that is there; what failed has ended when this ends, as where Ray ends with it."""
+    if address is not None:
+        raise ConfigError(
+            f"--address {address}: this process has a Ray already; leave the address out to use "
+            "it, or end it with ray.shutdown()"
+        )
+    try:
+        yield
+    except BaseException:
+        deadline = time.monotonic() + _STAGES_END_S
+        while _stages_alive() and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        raise
+
+
+def _stages_alive() -> bool:
+    """Whether Ray Data still has an actor in this job: it finishes what it has, and may write."""
+    job = ray.get_runtime_context().get_job_id()
+    alive = ray._private.state.actors(
+        job_id=ray.JobID.from_hex(job), actor_state_name="ALIVE"
+    ).values()
+    return any(actor["ActorClassName"].startswith("MapWorker") for actor in alive)
 
 
 def _start(dashboard: bool) -> Any:

@@ -1,5 +1,6 @@
 """A Ray cluster of several nodes in this process, and the processes at work on its nodes."""
 
+import logging
 import os
 import shutil
 import tempfile
@@ -39,6 +40,17 @@ class RayCluster:
     def joined(self) -> tuple[str, str]:
         """What `annotate` is told to run here."""
         return "--address", self.address
+
+    @contextmanager
+    def joined_here(self) -> Iterator[None]:
+        """This process has joined it."""
+        import ray
+
+        ray.init(address=self.address, log_to_driver=False, logging_level=logging.ERROR)
+        try:
+            yield
+        finally:
+            ray.shutdown()
 
     @property
     def head(self) -> Any:

@@ -17,6 +17,7 @@ import yaml
 
 from pipeline.rundir import RunDir
 from tests.pipeline.demo_runs import DEMO, ROOT, environment, unit_bytes
+from tests.pipeline.survival.drivers import Driver, DriverHere
 
 ENGINE = "tests.pipeline.killing_engine:KillingEngine"
 TOOL = "tests.pipeline.survival.killing_tool:KillingCalculator"
@@ -93,13 +94,18 @@ class Scene:
                 stdout=printed, stderr=errors,
             )  # fmt: skip
 
+    def start_here(self, *arguments: str) -> DriverHere:
+        """The same in a thread, on the Ray of this process: half the work where none is killed."""
+        command = ["annotate", str(self.config_path), *arguments]
+        return DriverHere(command, self._printed, self._errors)
+
     def printed(self) -> str:
         return self._printed.read_text()
 
     def errors(self) -> str:
         return self._errors.read_text()
 
-    def finish(self, driver: "subprocess.Popen[bytes]") -> str:
+    def finish(self, driver: Driver) -> str:
         """What a command printed that ends without an error."""
         code = driver.wait(timeout=300)
         assert code == 0, f"exit {code}\n{self.printed()}\n{self.errors()}"
@@ -121,12 +127,12 @@ class Scene:
         """Let no document kill any more."""
         (self.moments / "healed").touch()
 
-    def held(self, kind: str, number: int, driver: "subprocess.Popen[bytes]") -> int:
+    def held(self, kind: str, number: int, driver: Driver) -> int:
         """The process that waits at a document, once one does."""
         return self.first_held([(kind, number)], driver)[1]
 
     def first_held(
-        self, moments: Iterable[tuple[str, int]], driver: "subprocess.Popen[bytes]"
+        self, moments: Iterable[tuple[str, int]], driver: Driver
     ) -> tuple[tuple[str, int], int]:
         """Which of `moments` somebody waits at first, and the process that does."""
         deadline = time.monotonic() + _PATIENCE_S
@@ -139,7 +145,7 @@ class Scene:
         there = sorted(path.name for path in self.moments.iterdir())
         raise AssertionError(f"nobody came to {list(moments)}; there is {there}\n{self.errors()}")
 
-    def wait_for_units(self, count: int, driver: "subprocess.Popen[bytes]") -> None:
+    def wait_for_units(self, count: int, driver: Driver) -> None:
         """Wait until at least so many units are finished."""
         deadline = time.monotonic() + _PATIENCE_S
         while len(self.run.marked_units()) < count:

@@ -17,7 +17,6 @@ from tests.pipeline.survival.scenes import (
     Undisturbed,
     assert_undisturbed,
     at_most,
-    kill_tree,
 )
 
 pytestmark = pytest.mark.ray
@@ -29,7 +28,7 @@ IN_FLIGHT_OF_A_REPLICA = 4 * 2 * UNIT_DOCUMENTS
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RayCluster]:
-    with ray_cluster(head={"num_cpus": 0}) as started:
+    with ray_cluster(head={"num_cpus": 0}) as started, started.joined_here():
         yield started
 
 
@@ -49,14 +48,11 @@ def test_replicas_go_on_where_there_is_room_and_with_fewer_where_there_is_none(
     moments = (("sample", 5), ("loss", 12))
     for moment in moments:
         scene.hold(*moment)
-    driver = scene.start(*cluster.joined, ray_directory=cluster.directory)
-    try:
-        for kind, number in moments:
-            cluster.remove(cluster.node_of(scene.held(kind, number, driver)))
-            scene.release(kind, number)
-        scene.finish(driver)
-    finally:
-        kill_tree(driver)
+    driver = scene.start_here()
+    for kind, number in moments:
+        cluster.remove(cluster.node_of(scene.held(kind, number, driver)))
+        scene.release(kind, number)
+    scene.finish(driver)
     assert_undisturbed(scene, reference)
     assert len(scene.processes()) == 3  # the third on the spare node, and no fourth
     assert at_most(2 * IN_FLIGHT_OF_A_REPLICA, scene.repeated(reference))
@@ -68,15 +64,12 @@ def test_a_run_whose_last_node_goes_waits_for_the_next(
     only = cluster.add(**NODE)
     scene = Scene(tmp_path, NUM_DOCUMENTS, engine={"num_gpus": 1})
     scene.hold("sample", 13)
-    driver = scene.start(*cluster.joined, ray_directory=cluster.directory)
-    try:
-        scene.held("sample", 13, driver)
-        cluster.remove(only)
-        cluster.wait_until_dead(only.node_id)
-        cluster.add(**NODE)
-        scene.finish(driver)
-    finally:
-        kill_tree(driver)
+    driver = scene.start_here()
+    scene.held("sample", 13, driver)
+    cluster.remove(only)
+    cluster.wait_until_dead(only.node_id)
+    cluster.add(**NODE)
+    scene.finish(driver)
     assert_undisturbed(scene, reference)
     assert len(scene.processes()) == 2
     assert at_most(IN_FLIGHT_OF_A_REPLICA, scene.repeated(reference))

@@ -21,7 +21,6 @@ from tests.pipeline.survival.scenes import (
     assert_exactly_once,
     assert_undisturbed,
     documents_of,
-    kill_tree,
 )
 
 pytestmark = pytest.mark.ray
@@ -46,7 +45,7 @@ def cluster(read_moments: Path) -> Iterator[RayCluster]:
         crashing = Path(__file__).parent / "crashing_tokenizer"
         patch.setenv("PYTHONPATH", str(crashing))
         patch.setenv("CRASHING_TOKENIZER_MOMENTS", str(read_moments))
-        with ray_cluster(head={"num_cpus": 4}) as started:
+        with ray_cluster(head={"num_cpus": 4}) as started, started.joined_here():
             yield started
 
 
@@ -65,17 +64,14 @@ def poisoned(
         tmp_path_factory.mktemp("poisoned"), NUM_DOCUMENTS, marks=MARKS,
         tool={"options": {"dies": [CALLS_POISON]}}, max_failed_documents=1.0,
     )  # fmt: skip
-    annotated(scene, cluster)
+    annotated(scene)
     return scene, unit_files(scene)
 
 
-def annotated(scene: Scene, cluster: RayCluster, *arguments: str, code: int = 0) -> str:
+def annotated(scene: Scene, *arguments: str, code: int = 0) -> str:
     """What the command of a scene prints, or says on standard error where it fails."""
-    driver = scene.start(*cluster.joined, *arguments, ray_directory=cluster.directory)
-    try:
-        assert driver.wait(timeout=300) == code, scene.printed() + scene.errors()
-    finally:
-        kill_tree(driver)
+    driver = scene.start_here(*arguments)
+    assert driver.wait(timeout=300) == code, scene.printed() + scene.errors()
     return scene.errors() if code else scene.printed()
 
 
@@ -156,7 +152,7 @@ def test_only_failed_tries_again_exactly_what_killed(
     scene.heal()
     (read_moments / "healed").touch()
     before = scene.work()
-    annotated(scene, cluster, "--only-failed")
+    annotated(scene, "--only-failed")
     assert_undisturbed(scene, reference)
     assert {path: path.stat().st_mtime_ns for path in untouched} == untouched
     asked = {document for _, document, _ in scene.work() - before}
@@ -168,7 +164,7 @@ def test_a_run_in_which_too_much_fails_stops_with_one_line(
     cluster: RayCluster, tmp_path: Path
 ) -> None:
     scene = Scene(tmp_path, NUM_DOCUMENTS, tool={"options": {"down": True}}, max_failed_calls=0.05)
-    line = annotated(scene, cluster, code=1)
+    line = annotated(scene, code=1)
     assert line.startswith("error: ") and line.count("\n") == 1, line
     assert "tool Calculator: " in line and "max_failed_calls 0.05" in line
     statuses = {call["status"] for row in documents_of(scene.run) for call in row["calls"]}
