@@ -47,6 +47,6 @@ def lines(missing: dict[str, int], up_of: dict[str, tuple[int, int]]) -> Iterato
         yield (
             f"pool {pool}: all {replicas} replicas answer again"
             if up == replicas
-            else f"pool {pool}: {up} of {replicas} replicas answer; the others are being started "
-            "again"
+            else f"pool {pool}: {up} of {replicas} replicas answer; Ray starts the others again, "
+            "but for any whose process cannot even begin"
         )
