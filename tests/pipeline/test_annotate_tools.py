@@ -12,23 +12,18 @@ from pipeline.annotate import annotate
 from pipeline.config import RunConfig, load_config
 from pipeline.rundir import RunDir
 from pipeline.status import status_table
-from tests.pipeline.demo_runs import ROOT, demo_config, unit_bytes
+from tests.pipeline.demo_runs import demo_config, unit_bytes
 from tests.pipeline.plain_run import plainly_annotated
 from tools.usage import ToolUsage, total_usage
 
 pytestmark = [
     pytest.mark.ray,
+    pytest.mark.usefixtures("local_ray"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Ray Data's, of its own options
 ]
 
 NUM_DOCUMENTS = 4
 FACTORY = "tests.pipeline.watched_calculator:WatchedCalculator"
-
-
-@pytest.fixture(autouse=True)
-def here(monkeypatch: pytest.MonkeyPatch, ray_directory: Path) -> None:
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("RAY_TMPDIR", str(ray_directory))
 
 
 def configured(directory: Path, run: str, **calculator: Any) -> RunConfig:

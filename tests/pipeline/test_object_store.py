@@ -1,26 +1,26 @@
 """Whole runs with input and output in a store: the bytes and the safety of runs on a disk."""
 
 import gzip
-import io
 import json
+import logging
 import os
 import re
 import subprocess
 import sys
 import time
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import ray
 from upath import UPath
 
-from pipeline.cli import main
 from pipeline.rundir import RunDir
-from tests.object_store import free_port, without_credentials
-from tests.pipeline.demo_runs import ROOT, unit_bytes
+from tests.object_store import Server, free_port, without_credentials
+from tests.pipeline.demo_runs import ROOT, pipeline_here, unit_bytes
 from tests.pipeline.survival.plain import undisturbed
 from tests.pipeline.survival.scenes import UNIT_DOCUMENTS, Scene, Undisturbed, kill_tree
 from tools.places import Place, is_remote, list_files, put_bytes, read_bytes
@@ -51,21 +51,9 @@ def contents(directory: Place) -> dict[str, bytes]:
 
 
 def command(*arguments: object) -> tuple[str, str]:
-    """What `python -m pipeline ARGUMENTS` prints, and its errors; in this process, which is not
-    that of an annotation: to start one takes longer than the work.
-    """
-    printed, errors = io.StringIO(), io.StringIO()
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        redirect_stdout(printed),
-        redirect_stderr(errors),
-        pytest.raises(SystemExit),
-    ):
-        patch.setattr(sys, "argv", ["pipeline", *map(str, arguments)])
-        patch.setenv("COLUMNS", "200")
-        patch.chdir(ROOT)
-        main()
-    return printed.getvalue(), errors.getvalue()
+    """What `python -m pipeline ARGUMENTS` prints, and its errors."""
+    done = pipeline_here(*arguments, check=False)
+    return done.stdout, done.stderr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +71,23 @@ class Runs:
 
 
 @pytest.fixture(scope="module")
-def runs(bucket: UPath, tmp_path_factory: pytest.TempPathFactory, ray_directory: Path) -> Runs:
+def ray_that_reaches_it(ray_node: str, s3_server: Server) -> Iterator[None]:
+    """A Ray whose workers reach the store, though it was there before it."""
+    ray.init(
+        address=ray_node, runtime_env={"env_vars": s3_server.environment()}, log_to_driver=False,
+        logging_level=logging.ERROR,
+    )  # fmt: skip
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def runs(
+    bucket: UPath,
+    tmp_path_factory: pytest.TempPathFactory,
+    ray_directory: Path,
+    ray_that_reaches_it: None,
+) -> Runs:
     local, remote = tmp_path_factory.mktemp("local"), bucket / "run"
     # While one replica is held, the other goes on: units are finished before the driver is killed.
     scene = Scene(local / "scene", NUM_DOCUMENTS, engine={"replicas": 2})
@@ -100,11 +104,7 @@ def runs(bucket: UPath, tmp_path_factory: pytest.TempPathFactory, ray_directory:
     scene.run = RunDir(remote)
     before, stamps, second = killed(scene, ray_directory)
     unfinished, _ = command("status", remote)
-    driver = scene.start("--no-dashboard", ray_directory=ray_directory)
-    try:
-        again = scene.finish(driver)
-    finally:
-        kill_tree(driver)
+    again = scene.finish(scene.start_here())
     for name, content in contents(remote).items():
         (local / "run" / name).parent.mkdir(parents=True, exist_ok=True)
         (local / "run" / name).write_bytes(content)
