@@ -6,16 +6,19 @@ what failed is tried again counts again, and what a process that is killed count
 as are the counts of a node. The done-marks of a run hold the totals.
 """
 
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 import ray
 from ray.util.metrics import Counter
 
+from pipeline.failures import FAILURES
 from pipeline.time_left import TimeLeft
-from pipeline.unit_counts import GAIN_EDGES, UnitCounts
+from pipeline.unit_counts import DONE, GAIN_EDGES, UnitCounts
 from pipeline.units import Unit
+from tools.base import ToolStatus
 from tools.lasting_gauge import LastingGauge
 
 DOCUMENTS = "toolformer_documents_total"
@@ -32,6 +35,7 @@ DOCUMENTS_DONE = "toolformer_documents_done"
 ETA_SECONDS = "toolformer_eta_seconds"
 
 _VANISHING = 1e-9  # in place of 0, which Ray does not count
+_OUTCOMES = (DONE, *sorted(FAILURES), "empty_text", "not_lossless", "not_offered")
 
 
 class _UnitMetrics:
@@ -49,6 +53,18 @@ class _UnitMetrics:
         self.gains = Counter(GAINS, "Calls with a gain of at most `le` nats.", (*tool, "le"))
         self._with_buckets: set[str] = set()
 
+    def begin(self, tools: Iterable[str]) -> None:
+        """Counts nothing, of all that is known: a rate of what never happened is then 0."""
+        self.failed.inc(_VANISHING)
+        for outcome in _OUTCOMES:
+            self.documents.inc(_VANISHING, {"outcome": outcome})
+        for tool in tools:
+            for counter in (self.positions, self.candidates, self.kept):
+                counter.inc(_VANISHING, {"tool": tool})
+            for status in ToolStatus:
+                self.executed.inc(_VANISHING, {"tool": tool, "status": str(status)})
+            self.count_gains(tool, [0] * (len(GAIN_EDGES) + 1))
+
     def count_gains(self, tool: str, not_above: Sequence[int]) -> None:
         """Counts in the gains of a tool, as of ToolCounts.not_above."""
         # Quantiles need every bucket: to Prometheus one that is missing is no edge of the next.
@@ -59,6 +75,12 @@ class _UnitMetrics:
 
 
 _unit_metrics = cache(_UnitMetrics)
+
+
+def begin_counts(tools: Iterable[str]) -> None:
+    """Begins all counts at 0. Nothing without Ray."""
+    if ray.is_initialized():
+        _unit_metrics().begin(tools)
 
 
 def count_unit(counts: UnitCounts, tau_f: Mapping[str, float]) -> None:
@@ -83,40 +105,35 @@ def _add(counter: Counter, number: float, **tags: str) -> None:
         counter.inc(number, tags)
 
 
-class _RunMetrics:
-    """Those of the driver."""
-
-    def __init__(self) -> None:
-        self.units_planned = LastingGauge(UNITS_PLANNED, "Units of the run.")
-        self.units_done = LastingGauge(UNITS_DONE, "Those of them that are committed.")
-        self.documents_planned = LastingGauge(DOCUMENTS_PLANNED, "Documents of the run.")
-        self.documents_done = LastingGauge(DOCUMENTS_DONE, "Those of them that are committed.")
-        self.eta = LastingGauge(ETA_SECONDS, "Seconds left at the rate of the recent past.")
-
-
 class ShownProgress:
     """How far a run is; its driver shows it as long as it lives, from when it begins to work on."""
 
     def __init__(self, planned: Sequence[Unit], todo: Sequence[Unit]) -> None:
         """`planned` are the units of the run, `todo` those that this driver commits."""
-        self._metrics = _RunMetrics()
         self._units, self._units_left = len(planned), len(todo)
         self._documents = sum(unit.num_documents for unit in planned)
         self._left = TimeLeft(sum(unit.num_documents for unit in todo), time.monotonic())
+        self._lock = threading.Lock()  # the gauge of the time left asks in a thread of its own
+        self._units_done = LastingGauge(UNITS_DONE, "Those of them that are committed.")
+        self._documents_done = LastingGauge(DOCUMENTS_DONE, "Those of them that are committed.")
+        LastingGauge(UNITS_PLANNED, "Units of the run.").set(self._units)
+        LastingGauge(DOCUMENTS_PLANNED, "Documents of the run.").set(self._documents)
+        LastingGauge(
+            ETA_SECONDS, "Seconds left at the rate of the recent past.", read=self._seconds_left
+        )
         self._show()
 
     def committed(self, documents: int) -> None:
         """Counts in a unit of so many documents that was committed just now."""
-        self._units_left -= 1
-        self._left.committed(documents, time.monotonic())
+        with self._lock:
+            self._units_left -= 1
+            self._left.committed(documents, time.monotonic())
         self._show()
 
     def _show(self) -> None:
-        metrics = self._metrics
-        metrics.units_planned.set(self._units)
-        metrics.units_done.set(self._units - self._units_left)
-        metrics.documents_planned.set(self._documents)
-        metrics.documents_done.set(self._documents - self._left.documents)
-        seconds = self._left.seconds()
-        if seconds is not None:
-            metrics.eta.set(seconds)
+        self._units_done.set(self._units - self._units_left)
+        self._documents_done.set(self._documents - self._left.documents)
+
+    def _seconds_left(self) -> float | None:
+        with self._lock:
+            return self._left.seconds(time.monotonic())

@@ -1,6 +1,7 @@
 """How long a run still takes, at the rate of its recent past."""
 
 from collections import deque
+from itertools import pairwise
 
 # What is recent: ten minutes, or more where fewer commits fall in them.
 _RECENT_S = 600.0
@@ -30,11 +31,21 @@ class TimeLeft:
             self._since, forgotten = self._commits.popleft()
             self._recent -= forgotten
 
-    def seconds(self) -> float | None:
-        """None before the first commit."""
+    def seconds(self, now: float) -> float | None:
+        """None before the first commit.
+
+        It grows from when nothing has been committed for longer than between any two commits of
+        the recent past: replicas that commit together are silent between.
+        """
         if not self.documents:
             return 0.0
         if not self._recent:
             return None
-        took = self._commits[-1][0] - self._since
-        return self.documents * took / self._recent if took > 0 else None
+        last = self._commits[-1][0]
+        took, silent = last - self._since, now - last
+        if took <= 0:
+            return None
+        if silent * len(self._commits) > took:  # else it is not even the mean
+            times = [self._since, *(at for at, _ in self._commits)]
+            took += max(0.0, silent - max(after - at for at, after in pairwise(times)))
+        return self.documents * took / self._recent

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import ray
 from ray.util.metrics import Gauge
@@ -13,10 +13,21 @@ _starting = threading.Lock()  # threads of an actor may make its first gauges at
 
 
 class LastingGauge:
-    """A gauge of Ray's that shows its last values as long as Ray runs in this process."""
+    """A gauge of Ray's that shows its last values as long as Ray runs in this process.
 
-    def __init__(self, name: str, description: str, tag_keys: tuple[str, ...] = ()) -> None:
+    With `read` it shows what that says now, in a thread of its own; None is not shown.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        tag_keys: tuple[str, ...] = (),
+        *,
+        read: Callable[[], float | None] | None = None,
+    ) -> None:
         self._gauge = Gauge(name, description, tag_keys)
+        self._read = read
         self._values: dict[tuple[tuple[str, str], ...], float] = {}
         self._lock = threading.Lock()  # else an old value could be shown again after a new one
         _keep(self)
@@ -29,10 +40,14 @@ class LastingGauge:
             self._gauge.set(value, dict(key))
 
     def show_again(self) -> None:
-        """Show the last values once more; where Ray has ended, forget them."""
+        """Show the values once more, or those of now; where Ray has ended, forget them."""
         with self._lock:
             if not ray.is_initialized():
                 self._values.clear()
+                self._read = None
+            value = None if self._read is None else self._read()
+            if value is not None:
+                self._values[()] = value
             for key, value in self._values.items():
                 self._gauge.set(value, dict(key))
 

@@ -60,6 +60,11 @@ def total(expr: str, by: str = "") -> str:
     return f"sum by ({by}) ({expr})" if by else f"sum({expr})"
 
 
+def so_far(counter: str, by: str = "") -> str:
+    """What counters came to, in whole numbers: they begin just above 0, see pipeline.metrics."""
+    return f"round({total(counter, by)})"
+
+
 def counted(part: str, whole: str, by: str) -> str:
     """The sum of `part`, 0 for what has a `whole` alone: nothing was counted there yet."""
     return f"({total(part, by)} or 0 * {total(whole, by)})"

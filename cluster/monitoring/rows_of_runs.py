@@ -13,6 +13,7 @@ from cluster.monitoring.panels import (
     rate,
     series,
     share,
+    so_far,
     total,
 )
 from pipeline import metrics as run
@@ -30,7 +31,7 @@ _PROGRESS = [
     Panel(
         title="Time left", unit="s", kind=Kind.NUMBER, width=8,
         description="At the rate of the last ten minutes, or of the last 32 commits where those "
-        "took longer. Known after the second commit.",
+        "took longer. It grows while nothing is committed. Known after the first commit.",
         queries=[Query(f"max({series(run.ETA_SECONDS)})")],
     ),
     Panel(
@@ -111,13 +112,13 @@ _GAINS = [
     ),
 ]  # fmt: skip
 
-# What is rare is shown as a count: the first increase of a new series is none to Prometheus.
+# What is rare is shown as a count.
 _FAILURES = [
     Panel(
         title="Calls without a result", unit="suffix: calls",
         description="Executed calls so far whose status is not ok.",
         queries=[Query(
-            total(series(run.EXECUTED, "status!='ok'"), "tool, status"), "{{tool}}: {{status}}"
+            so_far(series(run.EXECUTED, "status!='ok'"), "tool, status"), "{{tool}}: {{status}}"
         )],
     ),
     Panel(
@@ -125,9 +126,9 @@ _FAILURES = [
         description="So far: dropped, by reason; set apart as processes die of them, by stage; "
         "failed, which `annotate --only-failed` tries again.",
         queries=[
-            Query(total(series(run.DOCUMENTS, "outcome!='done'"), "outcome"), "{{outcome}}"),
+            Query(so_far(series(run.DOCUMENTS, "outcome!='done'"), "outcome"), "{{outcome}}"),
             Query(total(series(lm.ISOLATED), "stage"), "set apart in {{stage}}"),
-            Query(total(series(run.FAILED_DOCUMENTS)), "failed"),
+            Query(so_far(series(run.FAILED_DOCUMENTS)), "failed"),
         ],
     ),
     Panel(

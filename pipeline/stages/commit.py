@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline.build.candidates import read_unit
-from pipeline.metrics import count_unit
+from pipeline.metrics import begin_counts, count_unit
 from pipeline.redrive import with_retried
 from pipeline.rundir import DoneMark, RunDir, commit_unit
 from pipeline.schemas import COMMITTED, IN_FLIGHT, SCORED, conform
@@ -45,6 +45,7 @@ class CommitStage:
         self._retried = set(retried)
         self._deaths = BoundedDeaths("commit", dispatcher)
         self._tau_f = tau_f
+        begin_counts(tau_f)
 
     async def __call__(self, unit: pa.Table) -> AsyncIterator[pa.Table]:
         with carried():

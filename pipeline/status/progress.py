@@ -8,6 +8,8 @@ from pipeline.report.timings import Pause, Span, pauses_between, span_of
 from pipeline.rundir import DoneMark, RunDir
 from pipeline.tally import ToolTally
 from pipeline.time_left import TimeLeft
+from tools.base import InputError
+from tools.places import file_info, why
 from tools.usage import ToolUsage
 
 _LAST = 20  # units whose dropped documents are shown as the last ones
@@ -36,6 +38,7 @@ class RunProgress:
         self._spans: list[Span] = []
         self._last: list[tuple[float, str, dict[str, int]]] = []  # a heap
         self._pauses: list[Pause] = []
+        self._command_began_at: float | None = None
 
     @property
     def units(self) -> int:
@@ -52,6 +55,7 @@ class RunProgress:
         Raises:
             InputError: the store cannot be asked.
         """
+        self._command_began_at = self._when_the_command_began()
         before = self.units
         for mark in self._new_marks():
             self._add(mark)
@@ -107,10 +111,12 @@ class RunProgress:
         last = max(span.finished_at for span in self._spans)
         return last - first - sum(pause.seconds for pause in self._pauses)
 
-    @property
-    def left_s(self) -> float | None:
+    def left_s(self, now: float | None = None) -> float | None:
         """How long the rest takes at the rate of the last ten minutes, or of the last 32 units
         where that is more, since the last pause; None before the first commit since.
+
+        With `now`, a Unix time, it grows while nothing is committed. The time between the last
+        commit and the beginning of the command that is at work, if it began after it, has no part.
         """
         resumed_at = self._pauses[-1].end if self._pauses else 0.0
         spans = [span for span in self._spans if span.finished_at > resumed_at]
@@ -119,4 +125,14 @@ class RunProgress:
         left = TimeLeft(self.planned_documents - self.documents + since, begun_at)
         for span in sorted(spans, key=lambda span: span.finished_at):
             left.committed(span.documents, span.finished_at)
-        return left.seconds()
+        last = self.last_commit_at or 0.0
+        silent = 0.0 if now is None else now - max(last, self._command_began_at or now)
+        return left.seconds(last + max(0.0, silent))
+
+    def _when_the_command_began(self) -> float | None:
+        """Unix time: it writes run.json first. None in a store."""
+        try:
+            info = file_info(self._run.record_path)
+        except OSError as error:
+            raise InputError(f"{self._run.path}: cannot be read: {why(error)}") from None
+        return info["mtime_ns"] / 1e9 if info is not None and "mtime_ns" in info else None

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -19,6 +20,14 @@ from tools.usage import ToolUsage
 
 _LONGEST = 200  # characters of an error
 _EXACT = 0.25  # nats: thresholds at whose multiples a tally knows the kept calls
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Whether a run is finished, and if not whether somebody is at work on it, in words."""
+
+    text: str
+    at_work: bool = False
 
 
 def status_table(run: RunDir) -> Table:
@@ -43,11 +52,12 @@ def progress_table(run: RunDir, progress: RunProgress) -> Table:
     table.add_column(style="dim", no_wrap=True)
     table.add_column()
     done, planned = progress.documents, progress.planned_documents
-    table.add_row("state", state_text(run, progress))
+    state = state_of(run, progress)
+    table.add_row("state", state.text)
     table.add_row("units", f"{progress.units:,} of {progress.planned_units:,}")
     table.add_row("documents", f"{done:,} of {planned:,} ({_share(done, planned)})")
     table.add_row("", ProgressBar(total=max(planned, 1), completed=done, width=50))
-    _add_times(table, progress)
+    _add_times(table, progress, left_s(progress, state))
     for reason, count in sorted(progress.dropped.items()):
         lately = progress.dropped_lately[reason]
         now = f", {lately:,} in the last 20 units" if lately and progress.units > 20 else ""
@@ -63,40 +73,45 @@ def progress_table(run: RunDir, progress: RunProgress) -> Table:
     return table
 
 
-def state_text(run: RunDir, progress: RunProgress) -> str:
-    """Whether the run is finished, and if not whether somebody is at work on it.
+def state_of(run: RunDir, progress: RunProgress) -> State:
+    """The state of a run whose progress is known.
 
     Raises:
         InputError: the store cannot be asked.
     """
     if progress.is_finished:
-        return "finished"
+        return State("finished")
     try:
         writer = writer_of(run)
     except OSError as error:
         raise InputError(f"{run.path}: cannot be read: {why(error)}") from None
     if writer is None:
-        return "unfinished, and nobody is at work on it; the same command continues"
-    return f"unfinished, and {writer} is at work on it"
+        return State("unfinished, and nobody is at work on it; the same command continues")
+    return State(f"unfinished, and {writer} is at work on it", at_work=True)
 
 
-def progress_line(progress: RunProgress, state: str) -> str:
+def left_s(progress: RunProgress, state: State) -> float | None:
+    """How long the rest takes; while somebody is at work and commits nothing it grows."""
+    return progress.left_s(time.time() if state.at_work else None)
+
+
+def progress_line(progress: RunProgress, state: State, *, seconds_left: float | None) -> str:
     """The progress in one line, for a log."""
     done, planned = progress.documents, progress.planned_documents
     parts = [f"{done:,} of {planned:,} documents ({_share(done, planned)})"]
-    if progress.left_s and not progress.is_finished:
-        rate = (planned - done) / progress.left_s
-        parts.append(f"{_rate_text(rate)}, {duration(progress.left_s)} left")
+    if seconds_left and not progress.is_finished:
+        rate = (planned - done) / seconds_left
+        parts.append(f"{_rate_text(rate)}, {duration(seconds_left)} left")
     if progress.tallies:
         parts.append("kept " + ", ".join(f"{n} {k}" for n, k in _kept(progress).items()))
     if progress.failed:
         parts.append(f"{progress.failed:,} failed")
-    return "; ".join([*parts, state])
+    return "; ".join([*parts, state.text])
 
 
-def _add_times(table: Table, progress: RunProgress) -> None:
+def _add_times(table: Table, progress: RunProgress, seconds_left: float | None) -> None:
     """The rate of all the time at work and of late, what is left, and when the last unit came."""
-    last_at, left_s = progress.last_commit_at, progress.left_s
+    last_at = progress.last_commit_at
     if last_at is None:
         table.add_row("rate", "no unit is finished yet")
         return
@@ -104,11 +119,11 @@ def _add_times(table: Table, progress: RunProgress) -> None:
     rates = []
     if progress.working_s > 0:
         rates.append(f"{_rate_text(progress.documents / progress.working_s)} over all")
-    if left and left_s:
-        rates.append(f"{_rate_text(left / left_s)} lately")
+    if left and seconds_left:
+        rates.append(f"{_rate_text(left / seconds_left)} lately")
     table.add_row("rate", ", ".join(rates) or "not known yet")
-    if left and left_s:
-        table.add_row("left at this rate", duration(left_s))
+    if left and seconds_left:
+        table.add_row("left at this rate", duration(seconds_left))
     paused = sum(pause.seconds for pause in progress.pauses)
     pauses = f", and {duration(paused)} of pauses" if paused else ""
     table.add_row("at work", f"{duration(progress.working_s)}{pauses}")

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from pipeline.rundir import RunDir
 from pipeline.status.progress import RunProgress
-from pipeline.status.view import progress_line, progress_table, state_text
+from pipeline.status.view import left_s, progress_line, progress_table, state_of
 from tools.base import InputError, one_line
 
 
@@ -50,13 +50,16 @@ def _log(run: RunDir, progress: RunProgress, console: Console, every_s: float) -
     while True:
         try:
             progress.refresh()
-            line = progress_line(progress, state_text(run, progress))
+            state = state_of(run, progress)
+            # That only the time left has grown is no line of a log.
+            new = progress_line(progress, state, seconds_left=None)
+            line = progress_line(progress, state, seconds_left=left_s(progress, state))
         except InputError as error:
-            line = f"{one_line(error)}; asking again in {every_s:g} s"
-        if line != said:
+            new = line = f"{one_line(error)}; asking again in {every_s:g} s"
+        if new != said:
             now = time.strftime("%H:%M:%S")
             console.print(f"{now} {line}", markup=False, highlight=False, soft_wrap=True)
-            said = line
+            said = new
         if progress.is_finished:
             return
         time.sleep(every_s)

@@ -65,13 +65,21 @@ def test_counts_do_not_depend_on_how_rows_lie_in_memory() -> None:
 
 def test_time_left_is_told_from_the_first_commit_at_the_rate_since_work_began() -> None:
     left = TimeLeft(100, begun_at=45.0)
-    assert left.seconds() is None
+    assert left.seconds(49.0) is None
     left.committed(10, now=50.0)  # 2 documents a second
-    assert left.seconds() == pytest.approx(45.0)
+    assert left.seconds(50.0) == pytest.approx(45.0)
     left.committed(20, now=75.0)  # 1 a second over all
-    assert left.seconds() == pytest.approx(70.0)
+    assert left.seconds(75.0) == pytest.approx(70.0)
     left.committed(70, now=80.0)
-    assert (left.documents, left.seconds()) == (0, 0.0)
+    assert (left.documents, left.seconds(90.0)) == (0, 0.0)
+
+
+def test_time_left_grows_once_nothing_is_committed_for_longer_than_before() -> None:
+    left = TimeLeft(100, begun_at=0.0)
+    for now in (10.0, 20.0, 50.0, 60.0):  # one every 15 s, at most 30 s apart
+        left.committed(1, now)
+    told = [left.seconds(now) for now in (60.0, 74.0, 90.0, 120.0, 3660.0)]
+    assert told == pytest.approx([96 * 15, 96 * 15, 96 * 15, 96 * 90 / 4, 96 * (3660 - 30) / 4])
 
 
 def test_replicas_that_commit_together_did_not_do_it_in_no_time() -> None:
@@ -81,7 +89,7 @@ def test_replicas_that_commit_together_did_not_do_it_in_no_time() -> None:
         told = []
         for replica in range(8):
             left.committed(1, now=60.0 * wave + 0.5 * replica)
-            seconds = left.seconds()
+            seconds = left.seconds(60.0 * wave + 0.5 * replica + (56.0 if replica == 7 else 0.0))
             assert seconds is not None
             told.append(seconds)
         done = 60.0 * wave
@@ -95,7 +103,7 @@ def test_time_left_forgets_what_was_long_ago() -> None:
         left.committed(1, now=100.0 * n)  # slow
     for n in range(1000):
         left.committed(1, now=9900.0 + n)  # fast: one each second
-    assert left.seconds() == pytest.approx(8900.0)
+    assert left.seconds(10899.0) == pytest.approx(8900.0)
 
 
 def test_units_are_in_flight_from_their_reading_to_their_commit() -> None:

@@ -20,7 +20,7 @@ from upath import UPath
 from pipeline.rundir import RunDir
 from pipeline.status import status_table
 from pipeline.status.progress import RunProgress
-from pipeline.status.view import progress_line
+from pipeline.status.view import State, progress_line
 from tests.pipeline.build.scored_units import candidate, row, run_config
 from tests.pipeline.demo_runs import ROOT
 from tests.pipeline.made_runs import commit, planned_run
@@ -84,7 +84,7 @@ def test_rates_leave_pauses_out_and_the_rest_is_at_the_last_rate(tmp_path: Path)
     progress.refresh()
     assert (progress.documents, progress.working_s) == (8, 24.0)
     assert [pause.seconds for pause in progress.pauses] == [3600.0]
-    assert progress.left_s == 12 * 4.0 / 4  # 12 documents, the last 4 in 4 s
+    assert progress.left_s() == 12 * 4.0 / 4  # 12 documents, the last 4 in 4 s
     table = shown(run)
     assert table["rate"] == "20.0 documents/min over all, 1.0 documents/s lately"
     assert table["at work"] == "24 s, and 60 min of pauses"
@@ -98,7 +98,21 @@ def test_the_rate_after_a_pause_has_the_time_of_the_units_that_came_first(tmp_pa
         commit(run, number, rows_of(number), begun_at=START, finished_at=START + 60 + number / 8)
     progress = RunProgress(run)
     progress.refresh()
-    assert progress.left_s == 190 * 60.5 / 8
+    assert progress.left_s() == 190 * 60.5 / 8
+
+
+def test_time_left_grows_while_somebody_is_at_work_and_commits_nothing(tmp_path: Path) -> None:
+    run = planned_run(tmp_path / "run", 10)
+    now = time.time()
+    for number in range(4):  # 2 documents every 10 s
+        begun = now - 7200 + 10 * number
+        commit(run, number, rows_of(number), begun_at=begun, finished_at=begun + 10)
+    assert shown(run)["left at this rate"] == "60 s"
+    with run.lock():  # by a command that began just now: nobody was at work before it
+        assert shown(run)["left at this rate"] == "60 s"
+        began = now - 7260
+        os.utime(str(run.record_path), (began, began))
+        assert shown(run)["left at this rate"] == "3 h"  # 12 documents, 8 in two hours
 
 
 def test_each_tool_says_what_it_yields_and_of_what_it_warned(tmp_path: Path) -> None:
@@ -134,7 +148,9 @@ def test_kept_calls_between_two_counted_thresholds_are_told_as_a_bound(
     progress = RunProgress(run)
     progress.refresh()
     told = kept.removesuffix(" kept")
-    assert f"; kept Calculator {told}; " in progress_line(progress, "finished")
+    assert f"; kept Calculator {told}; " in progress_line(
+        progress, State("finished"), seconds_left=None
+    )
 
 
 def test_an_unforeseen_error_is_shown_by_its_last_line(tmp_path: Path) -> None:
