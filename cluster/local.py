@@ -5,7 +5,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -14,7 +15,14 @@ import typer
 from cluster.auth import token_for_a_new_cluster
 from cluster.demand import check_gpus
 from cluster.job import ALL_STEPS, Config, Job, Steps, parse_steps
-from cluster.nodes import ADDRESS_FILE, HEAD_OPTIONS, NODE_ENVIRONMENT, NODE_OPTIONS, START_LIMIT_S
+from cluster.nodes import (
+    ADDRESS_FILE,
+    HEAD_OPTIONS,
+    METRICS_FILE,
+    NODE_ENVIRONMENT,
+    NODE_OPTIONS,
+    START_LIMIT_S,
+)
 from cluster.processes import end, process_family, start
 from pipeline.commandline import stderr
 from pipeline.ray_session import SMALLEST_LOCAL_CPUS
@@ -44,11 +52,26 @@ def local_command(
         check_gpus(job, nodes=nodes, gpus_per_node=gpus_per_node)
     # The paths of Ray's sockets are limited: not TMPDIR, which may be long.
     place = os.environ.get("RAY_TMPDIR", "/tmp")
-    with tempfile.TemporaryDirectory(prefix="tf-", dir=place) as own, process_family():
+    with (
+        tempfile.TemporaryDirectory(prefix="tf-", dir=place) as own,
+        _seen_by_prometheus(Path(own)),
+        process_family(),
+    ):
         cluster = LocalCluster(Path(own), nodes, cpus_per_node, gpus_per_node)
         code = cluster.run(job)
     if code:
         raise typer.Exit(code)
+
+
+@contextmanager
+def _seen_by_prometheus(directory: Path) -> Iterator[None]:
+    """A link by which what `cluster metrics` configures finds the nodes."""
+    link = directory.with_suffix(".json")
+    link.symlink_to(directory / "0" / METRICS_FILE)
+    try:
+        yield
+    finally:
+        link.unlink(missing_ok=True)
 
 
 class LocalCluster:

@@ -20,6 +20,10 @@ NODE_OPTIONS = (
 # The file ADDRESS_FILE in the node's temporary directory says which port it became.
 HEAD_OPTIONS = ("--head", "--port=0", "--dashboard-host=127.0.0.1", "--dashboard-port=0")
 ADDRESS_FILE = "ray_current_cluster"
+# Where Ray lists for Prometheus what nodes there are; a link of such a name beside a cluster's own
+# directory leads there.
+METRICS_FILE = "prom_metrics_service_discovery.json"
+METRICS_LINKS = "tf-*.json"
 NODE_ENVIRONMENT = {
     # What still runs when a node is told to end need not end well: units are committed whole.
     "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",

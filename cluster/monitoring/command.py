@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cluster.nodes import METRICS_FILE, METRICS_LINKS
 from pipeline.commandline import stdout
 from tools.base import ConfigError
 
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
     from cluster.monitoring.files import Address
 
 _OUT_HELP = "Directory for the configuration, and for the data of both servers."
-_RAY_HELP = "Where Ray's files are on its head node: its --temp-dir (default: /tmp/ray)."
+_RAY_HELP = (
+    "Where Ray's files are on its head node: its --temp-dir (default: /tmp/ray, and wherever those "
+    "of `local` and `slurm` are)."
+)
 _ADDRESS_HELP = "HOST:PORT that {} listens on. It asks for no password."
 _INTERVAL_HELP = "Seconds between two looks at a metric."
 
@@ -33,7 +37,7 @@ def metrics_command(
 
     monitoring = Monitoring(
         out=out,
-        ray_directory=ray_directory or Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray"),
+        node_lists=_node_lists(ray_directory),
         prometheus=_address("--prometheus", prometheus),
         grafana=_address("--grafana", grafana),
         interval_s=interval,
@@ -44,6 +48,14 @@ def metrics_command(
     _tell(f"Written: {out}. On the head node of Ray, or on this machine for a run on it alone:")
     _tell(f"\n{start_prometheus}\n\n{start_grafana}\n")
     _tell(f"and, before `annotate` or `ray start --head`:\n\nexport {exports}")
+
+
+def _node_lists(ray_directory: Path | None) -> list[Path]:
+    """Of the Ray of that directory; else of Ray's usual one and of those our launchers start."""
+    if ray_directory is not None:
+        return [ray_directory / METRICS_FILE]
+    place = Path(os.environ.get("RAY_TMPDIR", "/tmp"))
+    return [place / "ray" / METRICS_FILE, place / METRICS_LINKS]
 
 
 def _address(option: str, text: str) -> "Address":

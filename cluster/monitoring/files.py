@@ -1,7 +1,7 @@
 """What Prometheus and Grafana are started with, as files in one directory."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,10 +66,13 @@ class Address:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Monitoring:
-    """Prometheus and Grafana beside a Ray whose files are in `ray_directory`, on its head node."""
+    """Prometheus and Grafana on the head node of Ray, which lists its nodes in files.
+
+    The last part of a path of `node_lists` may be a pattern.
+    """
 
     out: Path
-    ray_directory: Path
+    node_lists: Sequence[Path]
     prometheus: Address
     grafana: Address
     interval_s: int
@@ -136,17 +139,17 @@ class Monitoring:
             yield f"grafana/dashboards/{name}.json", _of_ray(generate, uid)
 
     def _prometheus(self) -> dict[str, Any]:
-        """Ray lists its nodes in a file. Without `refresh_interval` Prometheus looks into it when
-        that path changes; but it is a link, and what changes is the file elsewhere.
+        """Without `refresh_interval` Prometheus looks into a file when its path changes; but they
+        are links, and what changes is the file elsewhere.
         """
-        nodes = str(self.ray_directory.absolute() / "prom_metrics_service_discovery.json")
+        nodes = [str(path.absolute()) for path in self.node_lists]
         interval = f"{self.interval_s}s"
         return {
             "global": {"scrape_interval": interval, "evaluation_interval": interval},
             "scrape_configs": [
                 {
                     "job_name": "ray",
-                    "file_sd_configs": [{"files": [nodes], "refresh_interval": interval}],
+                    "file_sd_configs": [{"files": nodes, "refresh_interval": interval}],
                 }
             ],
         }

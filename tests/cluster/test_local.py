@@ -13,7 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from cluster.nodes import METRICS_LINKS
 from tests.cluster.commands import (
+    QUICK,
     cluster,
     command_lines,
     environment,
@@ -64,9 +66,19 @@ def wait_until(fact: Callable[[], bool], process: "subprocess.Popen[str]") -> No
         time.sleep(0.1)
 
 
+def num_targets(directory: Path) -> int:
+    """What Prometheus finds to scrape where `cluster metrics` lets it look."""
+    return sum(
+        len(group["targets"])
+        for path in directory.glob(METRICS_LINKS)
+        if path.exists()
+        for group in json.loads(path.read_text())
+    )
+
+
 def test_two_nodes_annotate_and_their_token_is_nowhere(tmp_path: Path, mine: Mine) -> None:
     run = tmp_path / "run"
-    config = demo_config(tmp_path, 4, run=str(run))
+    config = demo_config(tmp_path, 4, run=str(run), **QUICK)
     told = arguments_of("On this machine", config)
     assert told[-2:] == ["--nodes", "2"]
     command = start_cluster_command(
@@ -81,6 +93,8 @@ def test_two_nodes_annotate_and_their_token_is_nowhere(tmp_path: Path, mine: Min
     assert sorted(variable_of(node, "CUDA_VISIBLE_DEVICES") or "" for node in nodes) == [
         "0,1", "2,3",
     ]  # fmt: skip
+    # Of both nodes, the dashboard and the autoscaler.
+    wait_until(lambda: num_targets(mine.directory) == 4, command)
     assert files_with(token, mine.directory) == []  # with nodes at work
     out, err = command.communicate(timeout=_PATIENCE_S)
     assert command.returncode == 0, (out, err)
@@ -117,15 +131,15 @@ def test_a_step_that_fails_gives_its_exit_code_and_its_name(tmp_path: Path, mine
     "number, moment, code",
     [
         (signal.SIGTERM, "run/run.json", 143),  # annotate is at work
-        (signal.SIGINT, "ray/tf-*/0/ray_current_cluster", 130),  # nodes are awaited
-        (signal.SIGKILL, "ray/tf-*/0/ray_current_cluster", -9),
+        (signal.SIGINT, "ray/tf-*/0/session_*/logs/gcs_server.out", 130),  # Ray starts
+        (signal.SIGKILL, "ray/tf-*/0/ray_current_cluster", -9),  # nodes are awaited
     ],
 )
 def test_a_signal_leaves_no_process(
     tmp_path: Path, mine: Mine, number: int, moment: str, code: int
 ) -> None:
     (tmp_path / "ray").symlink_to(mine.directory)
-    config = demo_config(tmp_path, 40, run=str(tmp_path / "run"))
+    config = demo_config(tmp_path, 4, run=str(tmp_path / "run"), **QUICK)
     command = start_cluster_command(
         "local", config, "--cpus-per-node", 2, environment=mine.environment
     )

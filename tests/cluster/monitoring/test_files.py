@@ -53,8 +53,9 @@ def test_prometheus_looks_at_the_nodes_of_ray_as_often_as_asked(written: tuple[P
     config = yaml.safe_load((written[0] / "prometheus.yml").read_text())
     [job] = config["scrape_configs"]
     [nodes] = job["file_sd_configs"]
-    [file] = nodes["files"]
-    assert Path(file).name == "prom_metrics_service_discovery.json"
+    file, links = map(Path, nodes["files"])
+    assert file.name == "prom_metrics_service_discovery.json"
+    assert links.match("tf-*.json")
     assert config["global"]["scrape_interval"] == nodes["refresh_interval"] == "7s"
 
 
