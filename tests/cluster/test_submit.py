@@ -23,7 +23,7 @@ from ray.job_submission import JobStatus, JobSubmissionClient
 from cluster.job import Job, Step
 from cluster.nodes import ADDRESS_FILE, HEAD_OPTIONS, NODE_ENVIRONMENT, NODE_OPTIONS
 from cluster.submit import end_of_job
-from tests.cluster.commands import cluster, environment, start_cluster_command
+from tests.cluster.commands import QUICK, cluster, environment, start_cluster_command
 from tests.cluster.readme import arguments_of
 from tests.object_store import free_port
 from tests.pipeline.demo_runs import ROOT, demo_config
@@ -129,7 +129,7 @@ def head() -> Iterator[Head]:
 @pytest.mark.ray
 def test_a_job_is_followed_to_its_end(head: Head, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    config = demo_config(tmp_path, 4, run=str(run))
+    config = demo_config(tmp_path, 4, run=str(run), **QUICK)
     told = arguments_of("An existing cluster", config)
     assert told[-2] == "--address"
     done = cluster(
@@ -226,9 +226,8 @@ def test_code_that_is_too_large_for_ray_is_one_line(head: Head, tmp_path: Path) 
 
 @pytest.mark.ray
 def test_a_run_that_does_not_fit_a_fixed_cluster_is_refused(head: Head, tmp_path: Path) -> None:
-    # Without a model: the same is asked of Ray.
-    engine = {"name": "pipeline.engines.scripted:ScriptedEngine", "replicas": 3, "num_gpus": 1}
-    config = demo_config(tmp_path, 1, run=str(tmp_path / "run"), engine=engine)
+    engine = QUICK["engine"] | {"replicas": 3, "num_gpus": 1}
+    config = demo_config(tmp_path, 1, run=str(tmp_path / "run"), **QUICK | {"engine": engine})
     theirs = head.environment | {"RAY_AUTH_MODE": "token"}
     [command] = Job.of(config, (Step.ANNOTATE,)).commands(
         python=sys.executable, address=head.address, fixed=True
