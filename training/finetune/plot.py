@@ -1,0 +1,110 @@
+"""losses.svg: the loss of every step, and the perplexity of the development set."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from pipeline.report.svg import label, line, picture
+from training.finetune.record import FinetuneRecord
+
+_WIDTH, _PANEL = 640, 190
+_LEFT, _RIGHT, _TOP, _BOTTOM = 60, 16, 34, 26
+_MOST_DOTS = 600  # of a longer training every so many steps are one dot, their mean
+
+_STYLE = Markup(
+    """<style>
+svg { --ink:#1c2227; --soft:#5a6670; --line:#e2e1dc; --loss:#5b7fa6; --perplexity:#17714f;
+  --paper:#fff; font:13px system-ui, "DejaVu Sans", sans-serif; background:var(--paper); }
+@media (prefers-color-scheme: dark) { svg { --ink:#e4e7e9; --soft:#9aa5ae; --line:#2f363c;
+  --loss:#8fb4dc; --perplexity:#5cc79f; --paper:#14171a; } }
+line.axis { stroke:var(--soft); } line.grid { stroke:var(--line); }
+text { fill:var(--soft); } text.name { fill:var(--ink); font-weight:600; }
+text.middle { text-anchor:middle; } text.end { text-anchor:end; }
+circle.loss { fill:var(--loss); } circle.perplexity { fill:var(--perplexity); }
+polyline { fill:none; stroke:var(--perplexity); stroke-width:1.5; }
+circle.best { fill:none; stroke:var(--perplexity); stroke-width:1.5; }
+</style>"""
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Panel:
+    """A part of the plane, and where it lies in the picture."""
+
+    top: float
+    last_step: int
+    low: float
+    high: float
+
+    def x(self, step: float) -> float:
+        return round(_LEFT + step / self.last_step * (_WIDTH - _LEFT - _RIGHT), 1)
+
+    def y(self, value: float) -> float:
+        share = (value - self.low) / (self.high - self.low)
+        return round(self.top + _PANEL - _BOTTOM - share * (_PANEL - _TOP - _BOTTOM), 1)
+
+
+def losses_svg(record: FinetuneRecord) -> str:
+    """A file of its own, in the reader's light or dark colours."""
+    last_step = record.config.max_steps
+    losses = _thinned(record.losses)
+    measured = [(each.step, each.perplexity) for each in record.evaluations]
+    loss_panel = _panel(0, last_step, [value for _, value in losses])
+    panel = _panel(_PANEL, last_step, [value for _, value in measured])
+    parts = [
+        _STYLE,
+        *_axes(loss_panel, "training loss (nats per token)"),
+        *(_dot("loss", loss_panel, step, value, 1.6) for step, value in losses),
+        *_axes(panel, "perplexity of the development set"),
+        Markup('<polyline points="{}"/>').format(
+            " ".join(f"{panel.x(step)},{panel.y(value)}" for step, value in measured)
+        ),
+        *(_dot("perplexity", panel, step, value, 3) for step, value in measured),
+        _dot("best", panel, record.best_step, record.best.perplexity, 6),
+        label("middle", (_LEFT + _WIDTH - _RIGHT) / 2, 2 * _PANEL + 14, "step"),
+    ]
+    title = (
+        f"Loss of {last_step:,} steps; perplexity {record.before.perplexity:.2f} before and "
+        f"{record.best.perplexity:.2f} at step {record.best_step:,}, the best"
+    )
+    svg = picture(_WIDTH, 2 * _PANEL + 22, parts, title=title)
+    return str(svg).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1) + "\n"
+
+
+def _panel(top: float, last_step: int, values: Sequence[float]) -> _Panel:
+    low, high = min(values), max(values)
+    room = 0.06 * (high - low) or 0.5
+    return _Panel(top=top, last_step=last_step, low=low - room, high=high + room)
+
+
+def _axes(panel: _Panel, name: str) -> list[Markup]:
+    base = panel.top + _PANEL - _BOTTOM
+    parts = [label("name", _LEFT, panel.top + 18, name)]
+    for part in range(3):
+        value = panel.low + (panel.high - panel.low) * (0.1 + 0.4 * part)
+        parts.append(line("grid", _LEFT, panel.y(value), _WIDTH - _RIGHT, panel.y(value)))
+        parts.append(label("end", _LEFT - 6, panel.y(value) + 4, f"{value:.4g}"))
+    parts.append(line("axis", _LEFT, base, _WIDTH - _RIGHT, base))
+    for step in sorted({panel.last_step * part // 4 for part in range(5)}):
+        parts.append(label("middle", panel.x(step), base + 17, f"{step:,}"))
+    return parts
+
+
+def _dot(kind: str, panel: _Panel, step: int, value: float, radius: float) -> Markup:
+    return Markup(
+        '<circle class="{kind}" cx="{x}" cy="{y}" r="{r}"><title>{title}</title></circle>'
+    ).format(
+        kind=kind,
+        x=panel.x(step),
+        y=panel.y(value),
+        r=radius,
+        title=f"step {step:,}: {value:.4g}",
+    )
+
+
+def _thinned(losses: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+    """At most `_MOST_DOTS` of them, each the mean of a few that follow each other."""
+    size = -(-len(losses) // _MOST_DOTS)
+    groups = [losses[start : start + size] for start in range(0, len(losses), size)]
+    return [(group[-1][0], sum(value for _, value in group) / len(group)) for group in groups]
