@@ -14,7 +14,14 @@ from cluster.auth import TOKEN, TOKEN_PATH
 from cluster.config import ClusterConfig, load_cluster_config
 from cluster.demand import check_gpus
 from cluster.job import ALL_STEPS, Config, Job, Steps, parse_steps
-from cluster.nodes import ADDRESS_FILE, HEAD_OPTIONS, NODE_ENVIRONMENT, NODE_OPTIONS, START_LIMIT_S
+from cluster.nodes import (
+    ADDRESS_FILE,
+    HEAD_OPTIONS,
+    METRICS_FILE,
+    NODE_ENVIRONMENT,
+    NODE_OPTIONS,
+    START_LIMIT_S,
+)
 from pipeline.commandline import stderr, stdout
 from tools.atomic import write_text_atomically
 from tools.base import ConfigError, ToolformerError
@@ -74,6 +81,7 @@ def batch_script(job: Job, cluster: ClusterConfig, directory: Path) -> str:
         node_options=shlex.join(NODE_OPTIONS),
         head_options=shlex.join(HEAD_OPTIONS),
         address_file=ADDRESS_FILE,
+        metrics_file=METRICS_FILE,
         node_end=str(_NODE_END),
         limit_s=int(START_LIMIT_S),
         steps=job.shell_lines(fixed=True),
