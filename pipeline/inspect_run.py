@@ -8,6 +8,8 @@ from rich.text import Text
 
 from pipeline.config import RunConfig
 from pipeline.report.calls import EVERY_CALL, CallFilter, CallQuery, ShownCall, find_calls
+from pipeline.report.rounds import Rounds
+from pipeline.report.rounds_page import tools_of
 from pipeline.report.stats import Stats
 from tools.calls import ARROW, CLOSE, OPEN
 from tools.places import Place
@@ -75,6 +77,37 @@ def summary_table(stats: Stats) -> Table:
         counts = (tool.documents, tool.positions, tool.candidates, tool.executed, tool.scored)
         kept = Text(f"{tool.kept:,}", style="bold green" if tool.kept else "dim")
         table.add_row(name, *(f"{count:,}" for count in counts), f"{tool.tau_f:g}", kept)
+    return table
+
+
+def rounds_table(rounds: Rounds) -> Table:
+    """Rounds side by side by tool; gains are means of the calls kept."""
+    table = Table(
+        title="Rounds",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
+    table.add_column("tool", no_wrap=True)
+    headings = ("round", "positions", "candidates", "kept", "of scored", "gain", "same", "new")
+    for heading in (*headings, "lost"):
+        table.add_column(heading, justify="right")
+    for name, by_round in tools_of(rounds).items():
+        for number, tool in by_round:
+            shared = (
+                [] if tool.calls is None else [tool.calls.same, tool.calls.new, tool.calls.lost]
+            )
+            table.add_row(
+                name if number == by_round[0][0] else "",
+                str(number),
+                f"{tool.positions:,}",
+                f"{tool.candidates:,}",
+                f"{tool.kept:,}",
+                "" if tool.kept_share is None else f"{tool.kept_share:.0%}",
+                "" if tool.mean_gain is None else f"{tool.mean_gain:.2f}",
+                *(f"{count:,}" for count in shared),
+            )
     return table
 
 

@@ -49,6 +49,18 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.row_C)
 
+    def where(self, chosen_C: NDArray[np.bool_]) -> "Candidates":
+        """Those that are chosen."""
+        return Candidates(
+            row_C=self.row_C[chosen_C],
+            tool_C=self.tool_C[chosen_C],
+            looks_ahead_C=self.looks_ahead_C[chosen_C],
+            ok_C=self.ok_C[chosen_C],
+            gain_C=self.gain_C[chosen_C],
+            bound_C=self.bound_C[chosen_C],
+            calls=self.calls.filter(pa.array(chosen_C)),
+        )
+
 
 def read_unit(path: Place, columns: Sequence[str]) -> pa.Table:
     """The named columns of a committed unit, each in one chunk.

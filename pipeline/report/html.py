@@ -18,6 +18,8 @@ from pipeline.durations import duration
 from pipeline.report.calls import ShownCall
 from pipeline.report.plots import gain_histogram_svg
 from pipeline.report.rate_plot import rate_svg
+from pipeline.report.rounds import Rounds
+from pipeline.report.rounds_page import view_of
 from pipeline.report.survey import Survey
 from pipeline.report.tool_stats import ToolStats
 from tools.atomic import write_text_atomically
@@ -43,23 +45,36 @@ class Bar:
 
 
 def write_report(
-    directory: Place, found: Survey, config: RunConfig, *, build: dict[str, Any] | None = None
+    directory: Place,
+    found: Survey,
+    config: RunConfig,
+    *,
+    build: dict[str, Any] | None = None,
+    rounds: Rounds | None = None,
 ) -> Place:
     """Writes stats.json and index.html into `directory`; returns the path of the page.
 
-    `build` is the content of build.json, where the run has been built.
+    `build` is the content of build.json, where the run has been built; `rounds` end with the run,
+    where it is compared with others.
 
     Raises:
         OutputError: the report cannot be written.
     """
-    content = json.dumps(found.stats.as_json(), indent=2, allow_nan=False)
+    compared = {} if rounds is None else {"rounds": [each.as_json() for each in rounds.rounds]}
+    content = json.dumps(found.stats.as_json() | compared, indent=2, allow_nan=False)
     write_text_atomically(directory / "stats.json", content + "\n")
     page = directory / "index.html"
-    write_text_atomically(page, render(found, config, build=build))
+    write_text_atomically(page, render(found, config, build=build, rounds=rounds))
     return page
 
 
-def render(found: Survey, config: RunConfig, *, build: dict[str, Any] | None = None) -> str:
+def render(
+    found: Survey,
+    config: RunConfig,
+    *,
+    build: dict[str, Any] | None = None,
+    rounds: Rounds | None = None,
+) -> str:
     """The page as text."""
     here, stats = Path(__file__).parent, found.stats
     environment = jinja2.Environment(
@@ -79,6 +94,8 @@ def render(found: Survey, config: RunConfig, *, build: dict[str, Any] | None = N
         config=config,
         model="/".join(Path(config.model.path).parts[-2:]),  # all of a name of the Hub
         build=build,
+        rounds=None if rounds is None else view_of(rounds),
+        new_calls=[] if rounds is None else [_call_view(shown) for shown in rounds.new_calls],
         tools=list(_tool_views(found, config)),
         calls=[_call_view(shown) for shown in found.calls],
         documents=found.documents,

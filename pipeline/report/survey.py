@@ -7,6 +7,7 @@ from pipeline.build.candidates import candidates_of, read_units
 from pipeline.config import RunConfig
 from pipeline.report.calls import CALL_COLUMNS, CallFilter, CallFinder, CallQuery, ShownCall
 from pipeline.report.heat import HEAT_COLUMNS, HeatDocument, HeatFinder
+from pipeline.report.rounds import RoundCounter
 from pipeline.report.stats import STATS_COLUMNS, Stats, StatsCounter
 from pipeline.rundir import DoneMark
 from tools.places import Place
@@ -14,6 +15,7 @@ from tools.places import Place
 _MOST_CALLS = 300  # shown, of all tools
 _FEWEST_CALLS, _MOST_OF_A_TOOL = 8, 80
 _HEAT_DOCUMENTS = 3
+REPORT_COLUMNS = tuple(dict.fromkeys([*STATS_COLUMNS, *CALL_COLUMNS, *HEAT_COLUMNS]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +28,15 @@ class Survey:
 
 
 def survey(
-    unit_files: Iterable[Place], done_marks: Iterable[DoneMark], config: RunConfig
+    unit_files: Iterable[Place],
+    done_marks: Iterable[DoneMark],
+    config: RunConfig,
+    *,
+    this_round: RoundCounter | None = None,
 ) -> Survey:
     """What the units in `unit_files`, with these `done_marks`, hold. One is in memory at a time.
+
+    They are counted into `this_round` as well, where the run is compared with rounds before it.
 
     The marks are taken first, one at a time too: files may be named as their marks come.
 
@@ -41,10 +49,12 @@ def survey(
     heat = HeatFinder(tau_f, limit=_HEAT_DOCUMENTS)
     for mark in done_marks:
         counter.add_mark(mark)
-    columns = list(dict.fromkeys([*STATS_COLUMNS, *CALL_COLUMNS, *HEAT_COLUMNS]))
-    for _, unit in read_units(unit_files, columns):
+        if this_round is not None:
+            this_round.add_mark(mark)
+    others = (heat,) if this_round is None else (heat, this_round)
+    for _, unit in read_units(unit_files, REPORT_COLUMNS):
         candidates = candidates_of(unit)
-        for each in (counter, finder, heat):
+        for each in (counter, finder, *others):
             each.add(unit, candidates)
     return Survey(stats=counter.stats(), calls=_distinct(finder.found()), documents=heat.found())
 

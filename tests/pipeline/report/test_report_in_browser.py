@@ -10,7 +10,8 @@ import pytest
 
 from pipeline.build import build
 from pipeline.report import survey, write_report
-from pipeline.rundir import DoneMark
+from pipeline.report.rounds import RoundCounter, Rounds
+from pipeline.rundir import DoneMark, RunRecord
 from tests.browser import CHROMIUM, Browser, Page, chromium
 from tests.pipeline.build.scored_units import (
     byte_codec,
@@ -69,7 +70,20 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]  # fmt: skip
     config = run_config()
     built = asdict(build(files[:2], config, byte_codec(), directory))
-    write_report(directory / "report", survey(files, marks, config), config, build=built)
+    rounds, before = [], None
+    for number, name in enumerate((ATTACK, LONG, "runs/second")):
+        record = RunRecord(
+            config=run_config(model={"path": name}), fingerprint="f" * 32, fingerprint_of={},
+            versions={},
+        )  # fmt: skip
+        this = RoundCounter(f"runs/{name}", record, config, planned=9, before=before)
+        found = survey(files[number:], marks, config, this_round=this)
+        counted, before = this.result()
+        rounds.append(counted)
+    compared = Rounds(rounds=rounds, new_calls=this.new_calls() + found.calls[:2])
+    write_report(
+        directory / "report", survey(files, marks, config), config, build=built, rounds=compared
+    )
     return directory / "report" / "index.html"
 
 
@@ -126,6 +140,8 @@ def test_the_page_fits_and_asks_for_nothing(
     ) == []  # fmt: skip
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (background == "rgb(20, 23, 26)") == dark
+    bars = "[...document.querySelectorAll('.rounds .bar')].map(bar => bar.offsetWidth)"
+    assert max(page.evaluate(bars)) > 60
     assert page.requests == [file.as_uri()] and page.complaints == []
 
 

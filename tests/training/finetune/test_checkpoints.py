@@ -1,0 +1,51 @@
+"""Which checkpoints count, and what may be continued from them."""
+
+from pathlib import Path
+
+import pytest
+
+from tools.base import ConfigError, OutputError
+from training.finetune.checkpoints import CheckpointMark, Checkpoints, refusals
+from training.finetune.fingerprint import check_unchanged
+
+
+def write(directory: Path, step: int, mark: str | None = None) -> None:
+    path = directory / f"checkpoint-{step}"
+    (path / f"global_step{step}").mkdir(parents=True)
+    (path / "model.safetensors").write_bytes(b"weights")
+    if mark is None:
+        whole = CheckpointMark(step=step, num_processes=2, fingerprint={"seed": 0})
+        mark = whole.model_dump_json()
+    if mark:
+        (path / "whole.json").write_text(mark)
+
+
+def test_checkpoint_without_a_whole_mark_does_not_count_and_goes(tmp_path: Path) -> None:
+    for step, mark in ((500, None), (1000, None), (1500, ""), (2000, '{"step": 20')):
+        write(tmp_path, step, mark)
+    checkpoints = Checkpoints(tmp_path)
+    newest = checkpoints.newest()
+    assert newest is not None and newest.step == 1000
+    checkpoints.remove_unfinished()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-1000", "checkpoint-500"]
+
+
+def test_there_may_be_none(tmp_path: Path) -> None:
+    assert Checkpoints(tmp_path / "missing").newest() is None
+
+
+def test_another_training_is_refused_with_what_differs() -> None:
+    before = {"learning_rate": 1e-5, "build": "ab", "seed": 0}
+    check_unchanged(before, dict(before), "out")
+    with pytest.raises(ConfigError, match=r"out: .* build: 'ab' -> 'cd'; seed: 0 -> 1; set them"):
+        check_unchanged(before, before | {"build": "cd", "seed": 1}, "out")
+
+
+def test_only_a_disk_that_refuses_makes_an_output_error(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="Permission denied.*run the same command again"):
+        with refusals(tmp_path):
+            raise PermissionError(13, "Permission denied")
+    with pytest.raises(RuntimeError, match="a mistake of ours"):
+        with refusals(tmp_path):
+            raise RuntimeError("a mistake of ours")
+    assert list(tmp_path.iterdir()) == []
