@@ -27,6 +27,12 @@ OF_RAY = {
 }
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that start Ray first: they take longest, and processes of tests shall end together."""
+    with_ray = {item.path for item in items if item.get_closest_marker("ray")}
+    items.sort(key=lambda item: item.path not in with_ray)
+
+
 @pytest.fixture(scope="session")
 def ray_directory() -> Iterator[Path]:
     """A place for Ray's files with a short name: the paths of its sockets are limited."""
