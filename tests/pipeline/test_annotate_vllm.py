@@ -17,25 +17,26 @@ from pipeline.rundir import RunDir
 from pipeline.sampling import sample_calls
 from pipeline.scoring import score_calls
 from pipeline.tokens import TokenCodec
-from tests.pipeline.demo_runs import DEMO, demo_config, pipeline
+from tests.pipeline.demo_runs import DEMO, demo_config, pipeline_here
 from tools.base import ToolRequest, ToolResult, ToolStatus
 
 pytestmark = [
     pytest.mark.ray,
+    pytest.mark.usefixtures("local_ray"),
     pytest.mark.skipif(installed_vllm() is None, reason="vLLM is not installed"),
 ]
 
 NUM_DOCUMENTS = 8  # of which two are offered to the calculator
 
 
-def test_greedy_calls_and_losses_are_those_of_torch(tmp_path: Path, ray_directory: Path) -> None:
+def test_greedy_calls_and_losses_are_those_of_torch(tmp_path: Path) -> None:
     path = demo_config(tmp_path, NUM_DOCUMENTS, engine="vllm", sampling={"temperature": 0.0})
     settings = yaml.safe_load(path.read_text())
     settings["unit_documents"] = NUM_DOCUMENTS
     settings["tools"] = {"Calculator": settings["tools"]["Calculator"] | {"m": 1}}
     path.write_text(yaml.safe_dump(settings))
     run = RunDir(tmp_path / "run")
-    pipeline("annotate", path, "--run", run.path, "--no-dashboard", ray_directory=ray_directory)
+    pipeline_here("annotate", path, "--run", run.path)
     assert run.record().fingerprint_of["engine.name"] == "vllm"
     [unit_file] = run.finished_unit_files()
     ours = pq.read_table(unit_file).to_pylist()
