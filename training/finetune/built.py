@@ -114,7 +114,7 @@ def place_calls(document: BuiltDocument, codec: TokenCodec, *, where: Place) -> 
     data = document.text.encode()
     source = without_spans(
         document.text, [(call["byte_start"], call["byte_end"]) for call in document.calls]
-    ).decode()
+    ).decode(errors="replace")
     start, end = stripped_span(source)
     lead, tail = len(source[:start].encode()), len(source[end:].encode())
     spelt = b" " + data[lead : len(data) - tail]
@@ -128,10 +128,10 @@ def place_calls(document: BuiltDocument, codec: TokenCodec, *, where: Place) -> 
     for call in document.calls:
         first = call["byte_start"] - lead + 1
         # Before the first token a call has the space after it, and its tokens the one before.
-        first -= data[call["byte_start"]] == ord("[")
+        first -= data.startswith(b"[", call["byte_start"])
         last = first + call["byte_end"] - call["byte_start"]
         at, after = (int(k) for k in np.searchsorted(begins, (first, last)))
-        if begins[at] != first or after == len(begins) or begins[after] != last:
+        if after == len(begins) or begins[at] != first or begins[after] != last:
             raise InputError(
                 f"{where}: document {document.doc_id}: its call of {call['tool']} at byte "
                 f"{call['byte_start']} is no whole tokens; build the run again"

@@ -113,8 +113,8 @@ class _Judge:
         """
         if {document.doc_id, whole_document(document.doc_id)} & self._doc_ids:
             return _Refusal.BY_ID
-        text = document.text
-        if not text.strip() or len(text.encode()) > self._run.max_document_bytes:
+        text, most = document.text, self._run.max_document_bytes
+        if document.dropped is not None or not text.strip() or len(text.encode()) > most:
             return _Refusal.UNUSABLE
         parts = split_text(text, self._codec.count, self._run.max_document_tokens)
         if any(_text_hash(each) in self._text_hashes for each in {text, *parts}):

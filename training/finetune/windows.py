@@ -53,7 +53,8 @@ def windows(num_tokens: int, calls: Sequence[Span], limit: int) -> list[Window]:
         if last <= covered:
             continue
         start = max(first - limit // _BEFORE, last - limit, 0)
-        start = min(start, max(num_tokens - limit, 0))  # full, where the document ends
+        # Where the document ends early there is room for more of the text that no window has yet.
+        start = min(start, max(num_tokens - limit, covered))
         start = next((end for begin, end in blocks if begin < start < end), start)
         end = min(start + limit, num_tokens)
         end = next((begin for begin, behind in blocks if begin < end < behind), end)
