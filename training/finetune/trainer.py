@@ -60,7 +60,7 @@ def training_arguments(
         save_steps=config.eval_steps,
         metric_for_best_model=PERPLEXITY,
         greater_is_better=False,
-        report_to=["tensorboard"] if ranks.is_first else [],
+        report_to="none",  # TensorBoard is one of the callbacks
         remove_unused_columns=False,
         dataloader_pin_memory=on_gpu,
         disable_tqdm=True,

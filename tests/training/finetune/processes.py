@@ -17,7 +17,11 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import Any
 
-_PRELOADED = ["deepspeed", "transformers.models.gptj.modeling_gptj", "training.finetune.finetune"]
+_PRELOADED = [
+    "deepspeed.runtime.zero.muon.muon_optimizer",  # a second half of the six: torch.compile
+    "transformers.models.gptj.modeling_gptj",
+    "training.finetune.finetune",
+]
 _ENDS_WITHIN_S = 240.0
 
 

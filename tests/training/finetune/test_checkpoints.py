@@ -42,10 +42,9 @@ def test_another_training_is_refused_with_what_differs() -> None:
 
 
 def test_only_a_disk_that_refuses_makes_an_output_error(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match="Permission denied.*run the same command again"):
-        with refusals(tmp_path):
-            raise PermissionError(13, "Permission denied")
-    with pytest.raises(RuntimeError, match="a mistake of ours"):
-        with refusals(tmp_path):
-            raise RuntimeError("a mistake of ours")
+    refused = r"Permission denied.*run the same command again"
+    with pytest.raises(OutputError, match=refused), refusals(tmp_path):
+        raise PermissionError(13, "Permission denied")
+    with pytest.raises(RuntimeError, match="a mistake of ours"), refusals(tmp_path):
+        raise RuntimeError("a mistake of ours")
     assert list(tmp_path.iterdir()) == []
