@@ -40,7 +40,7 @@ class Example:
 
 
 class Examples(Sequence[Example]):
-    """Examples in one array: 4 bytes a token and some 100 an example, 0.5 GB for 125,000 of 1,024."""
+    """Examples in one array of tokens: 125,000 of 1,024 tokens are 0.5 GB."""
 
     def __init__(self) -> None:
         self._tokens = array("i")
