@@ -5,6 +5,9 @@
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
+# Python keeps the bytecode of what it imports, whatever the environment says: without it every
+# process of a run compiles torch and transformers again, which takes a minute.
+export PYTHONDONTWRITEBYTECODE =
 INSTALLED := $(VENV)/.installed
 
 .PHONY: demo test check soak install clean
