@@ -194,12 +194,13 @@ def _bytes_of_text(table: pa.Table) -> pa.Table:
 
 def _document(row: dict[str, Any]) -> SourceDocument:
     text, dropped = "", None
-    try:
-        text = _text(row["text"])
-    except UnicodeDecodeError:
-        dropped = "invalid_utf8"
     if row["text"] is None:
         dropped = "no_text"
+    else:
+        try:
+            text = _text(row["text"])
+        except UnicodeDecodeError:
+            dropped = "invalid_utf8"
     return SourceDocument(
         doc_id=_lossy(row["doc_id"]) or "",
         text=text,

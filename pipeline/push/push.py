@@ -3,10 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pydantic import TypeAdapter, ValidationError
-
 from pipeline.build.dataset import BUILD_MARK
-from pipeline.build.summary import BuildSummary
+from pipeline.build.mark import built_summary, read_build_mark
 from pipeline.push.card import dataset_card
 from pipeline.push.hub import push_to_hub
 from pipeline.push.parcel import Parcel, shards_in
@@ -14,7 +12,7 @@ from pipeline.push.store import push_to_place
 from pipeline.push.target import HubRepo
 from pipeline.rundir import RunDir
 from tools.base import ConfigError, InputError
-from tools.places import Place, absolute, file_info, read_if_there, why
+from tools.places import Place, absolute, file_info, why
 
 
 class Chosen(StrEnum):
@@ -57,7 +55,7 @@ def push(
     """
     if not isinstance(target, HubRepo):
         _check_place(run, target, private=private)
-    built = _build_mark(run)
+    built = read_build_mark(run)
     parcel = Parcel(
         shards={
             f"{name}/{shard.name}": shard
@@ -68,7 +66,7 @@ def push(
             BUILD_MARK: built.decode(),
             "README.md": dataset_card(
                 run,
-                _summary(run, built),
+                built_summary(run, built),
                 name=_name(target),
                 configs=chosen.names,
                 license_name=license_name,
@@ -110,33 +108,8 @@ def _run_above(place: Place) -> Place | None:
     return None
 
 
-def _build_mark(run: RunDir) -> bytes:
-    """The content of build.json: while it stands, both datasets are whole and of one build."""
-    run.record()  # says so where there is no run at all
-    path = run.path / BUILD_MARK
-    try:
-        content = read_if_there(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {why(error)}") from None
-    if content is None:
-        raise InputError(
-            f"{run.path}: not built yet (no {BUILD_MARK}); run "
-            f"`python -m pipeline build {run.path}` first"
-        )
-    return content
-
-
-def _summary(run: RunDir, built: bytes) -> BuildSummary:
-    try:
-        return TypeAdapter(BuildSummary).validate_json(built)
-    except ValidationError:
-        raise InputError(
-            f"{run.path / BUILD_MARK}: not written by this version; build again"
-        ) from None
-
-
 def _still_built(run: RunDir, built: bytes) -> None:
-    if _build_mark(run) != built:
+    if read_build_mark(run) != built:
         raise InputError(f"{run.path}: was built again meanwhile; push again")
 
 

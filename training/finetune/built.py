@@ -8,17 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from pydantic import TypeAdapter, ValidationError
 
-from pipeline.build.dataset import BUILD_MARK
 from pipeline.build.merge import without_spans
-from pipeline.build.summary import BuildSummary
 from pipeline.push.parcel import shards_in
-from pipeline.rundir import RunDir
 from pipeline.schemas import DATASET, conform
 from pipeline.tokens import TokenCodec, stripped_span
 from tools.base import ContractError, InputError
-from tools.places import Place, open_to_read, read_if_there, store_errors, why
+from tools.places import Place, open_to_read, store_errors, why
 
 _BATCH_ROWS = 512
 
@@ -41,29 +37,6 @@ class PlacedCall:
     tool: str
     start: int
     end: int
-
-
-def built_summary(run: RunDir) -> BuildSummary:
-    """What the build of a run wrote: while it is there, both datasets are whole and of one build.
-
-    Raises:
-        InputError: there is no run, or it is not built.
-    """
-    run.record()  # says so where there is no run at all
-    path = run.path / BUILD_MARK
-    try:
-        content = read_if_there(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {why(error)}") from None
-    if content is None:
-        raise InputError(
-            f"{run.path}: not built yet (no {BUILD_MARK}); run "
-            f"`python -m pipeline build {run.path}` first"
-        )
-    try:
-        return TypeAdapter(BuildSummary).validate_json(content)
-    except ValidationError:
-        raise InputError(f"{path}: not written by this version; build again") from None
 
 
 def read_documents(directory: Place, *, documents: int) -> Iterator[BuiltDocument]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.build.cap import ExampleCap
 from pipeline.build.dataset import BUILD_MARK
+from pipeline.build.mark import built_summary, read_build_mark
 from pipeline.rundir import RunDir
 from pipeline.tokens import TokenCodec
 from tools.base import InputError
@@ -21,7 +22,6 @@ from tools.places import Place
 from training.finetune.built import (
     BuiltDocument,
     PlacedCall,
-    built_summary,
     place_calls,
     read_documents,
     read_tools,
@@ -77,7 +77,8 @@ def select(
     Raises:
         InputError: the run is not built, a dataset cannot be read, or is of another tokenizer.
     """
-    built = built_summary(RunDir(config.run))
+    run = RunDir(config.run)
+    built = built_summary(run, read_build_mark(run))
     directory, plain = config.run / "dataset", config.run / "dataset_plain"
     cap = ExampleCap(config.seed, dict.fromkeys(built.tools, config.max_examples))
     for doc_id, tools in read_tools(directory):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from pipeline.build.mark import built_summary, read_build_mark
 from pipeline.build.merge import KeptCall, PlainDocument, merge
 from pipeline.rundir import RunDir
 from pipeline.tokens import NotLossless, TokenCodec
@@ -22,7 +23,6 @@ from tools.calls import ApiCall, pieces_with_result
 from training.finetune.built import (
     BuiltDocument,
     PlacedCall,
-    built_summary,
     place_calls,
     read_documents,
     read_tools,
@@ -103,7 +103,7 @@ def test_calls_at_the_beginning_and_at_one_place_have_these_tokens(tmp_path: Pat
 
 
 def test_the_calls_of_a_built_run_are_all_found(run: Path) -> None:
-    codec, summary = demo_codec(), built_summary(RunDir(run))
+    codec, summary = demo_codec(), built_summary(RunDir(run), read_build_mark(RunDir(run)))
     tools: list[str] = []
     for row in read_documents(run / "dataset", documents=summary.documents):
         for call, told in zip(place_calls(row, codec, where=HERE), row.calls, strict=True):
@@ -138,7 +138,7 @@ def broken(run: Path, tmp_path: Path) -> Path:
 def one_line(run: Path) -> str:
     """What is said of a run that cannot be used."""
     with pytest.raises(InputError) as error:
-        summary = built_summary(RunDir(run))
+        summary = built_summary(RunDir(run), read_build_mark(RunDir(run)))
         rows = read_documents(run / "dataset", documents=summary.documents)
         for row in rows:
             place_calls(row, demo_codec(), where=run / "dataset")
