@@ -90,8 +90,8 @@ def rounds_table(rounds: Rounds) -> Table:
         pad_edge=False,
     )
     table.add_column("tool", no_wrap=True)
-    headings = ("round", "positions", "candidates", "kept", "of scored", "gain", "same", "new")
-    for heading in (*headings, "lost"):
+    headings = ("round", "positions", "calls", "kept", "of scored", "gain", "same", "new", "lost")
+    for heading in headings:
         table.add_column(heading, justify="right")
     for name, by_round in tools_of(rounds).items():
         for number, tool in by_round:
