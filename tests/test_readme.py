@@ -84,6 +84,14 @@ def test_removing_the_calls_of_the_demo_gives_the_source_bytes(demo: tuple[Path,
         assert without_calls(row) == sources[row["doc_id"]]
 
 
+def test_the_demo_finetunes_on_the_calls_it_kept(
+    demo: tuple[Path, str], checkout: Path, ray_directory: Path
+) -> None:
+    [command] = commands_of("## Finetune")
+    assert "perplexity" in run(f"{command} --max-steps 1", checkout, ray_directory)
+    assert (demo[0].parent / "demo-finetuned" / "model" / "model.safetensors").is_file()
+
+
 def test_the_commands_for_your_own_text(checkout: Path, ray_directory: Path) -> None:
     documents = pq.read_table(ROOT / "pipeline" / "demo" / "documents.parquet").to_pylist()
     with gzip.open(checkout / "en_head_0000.json.gz", "wt", encoding="utf-8") as stream:

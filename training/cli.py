@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from tools.base import ConfigError, ToolformerError
+from pipeline.commandline import run_app
+from tools.base import ConfigError
+from training.finetune.command import finetune_command, memory_command
 from training.tool_models.command import app as tool_models
 
 app = typer.Typer(
@@ -18,6 +20,8 @@ app = typer.Typer(
 )
 
 app.add_typer(tool_models, name="tool-models")
+app.command("finetune")(finetune_command)
+app.command("memory")(memory_command)
 
 _PROMPTS = Path("pipeline/configs/demo_prompts")
 _DEMO = Path("pipeline/demo")
@@ -27,19 +31,24 @@ PromptsOption = Annotated[
 
 
 @app.callback()
-def _log_to_stderr() -> None:
+def _log_to_stderr(
+    # DeepSpeed's launcher puts it before the command; it is in the environment as well.
+    local_rank: Annotated[int, typer.Option("--local_rank", hidden=True)] = 0,
+) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
 
 
 @app.command()
 def world(
     out: Annotated[Path, typer.Option(help="Folder for the documents and the encyclopedia.")],
+    documents: Annotated[int, typer.Option(min=1, help="How many documents.")] = 240,
+    seed: Annotated[int, typer.Option(help="Of another world; 0 gives the demo's.")] = 0,
 ) -> None:
-    """Write the demo documents and encyclopedia; the same bytes every time."""
+    """Write the demo documents and encyclopedia, or others; the same bytes every time."""
     from training.world.corpus import held_out_corpus, write_corpus
 
-    corpus = held_out_corpus()
-    write_corpus(out, corpus)
+    corpus = held_out_corpus(seed=seed, num_documents=documents)
+    write_corpus(out, corpus, series=f"world-{seed}" if seed else "demo")
     Console().print(
         f"{len(corpus.documents)} documents, {len(corpus.world.entities)} pages in {out}"
     )
@@ -104,9 +113,4 @@ def read_prompts(folder: Path) -> dict[str, str]:
 
 def main() -> None:
     """Runs the command line; errors meant for users are one line on stderr."""
-    try:
-        app()
-    except ToolformerError as error:
-        stderr = Console(stderr=True, emoji=False)
-        stderr.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
-        sys.exit(1)
+    run_app(app)

@@ -39,11 +39,11 @@ def held_out_corpus(*, seed: int = 0, num_documents: int = NUM_DOCUMENTS) -> Hel
     return HeldOut(world=world, documents=documents)
 
 
-def documents_table(documents: tuple[Document, ...]) -> pa.Table:
-    """The documents in the schema of the pipeline's input."""
+def documents_table(documents: tuple[Document, ...], series: str = "demo") -> pa.Table:
+    """The documents in the schema of the pipeline's input, with `series` before their numbers."""
     rows = [
         {
-            "doc_id": f"demo-{number:04d}",
+            "doc_id": f"{series}-{number:04d}",
             "text": document.text,
             "url": document.url,
             "title": document.title,
@@ -57,10 +57,11 @@ def documents_table(documents: tuple[Document, ...]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=DOCUMENTS)
 
 
-def write_corpus(out: Path, corpus: HeldOut) -> None:
+def write_corpus(out: Path, corpus: HeldOut, series: str = "demo") -> None:
     """Writes the documents as Parquet and the encyclopedia as KILT JSON lines."""
     out.mkdir(parents=True, exist_ok=True)
-    pq.write_table(documents_table(corpus.documents), out / DOCUMENTS_FILE, compression="zstd")
+    table = documents_table(corpus.documents, series)
+    pq.write_table(table, out / DOCUMENTS_FILE, compression="zstd")
     lines = [
         json.dumps(kilt_record(entity, number), ensure_ascii=False)
         for number, entity in enumerate(corpus.world.entities)

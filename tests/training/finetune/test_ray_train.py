@@ -1,0 +1,95 @@
+"""Finetuning on Ray: the processes of Ray Train, and what becomes of those that are lost."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from torch import distributed
+
+from tests.pipeline.demo_runs import ROOT
+from tests.training.finetune.one_step import one_step_config
+from tools.base import ConfigError, InputError
+from training.finetune.config import DevelopmentConfig, FinetuneConfig
+from training.finetune.launch_ray import Workers, run_on_ray
+from training.finetune.ray_train import finetune_on_ray
+
+pytestmark = [
+    pytest.mark.ray,
+    # Ray Train asks Ray Data for settings that it does not use itself.
+    pytest.mark.filterwarnings("ignore:`use_.*` is deprecated:DeprecationWarning"),
+]
+
+TWO = Workers(number=2, gpus=0, cpus=1)
+GPU_NODE, CPU_NODE = {"CPU": 64.0, "GPU": 8.0}, {"CPU": 4.0}
+
+
+def test_there_is_a_worker_for_each_gpu_or_else_for_each_node() -> None:
+    assert Workers().on([GPU_NODE, CPU_NODE, GPU_NODE]) == Workers(number=16, gpus=1, cpus=1)
+    assert Workers().on([CPU_NODE, {"CPU": 0.0}, CPU_NODE]) == Workers(number=2, gpus=0, cpus=1)
+    assert Workers(gpus=2).on([GPU_NODE]) == Workers(number=4, gpus=2, cpus=1)
+    assert Workers(number=3, gpus=0).on([GPU_NODE]) == Workers(number=3, gpus=0, cpus=1)
+
+
+def test_there_is_room_where_both_cpus_and_gpus_are() -> None:
+    assert Workers(gpus=1, cpus=16).room([GPU_NODE, CPU_NODE, GPU_NODE]) == 8
+    assert Workers(gpus=0, cpus=3).room([CPU_NODE, CPU_NODE]) == 2
+
+
+def _lose_one_then_refuse(mark: Path, console: Console | None) -> None:
+    """The first time rank 1 is killed while the other waits for it."""
+    rank = int(os.environ["RANK"])
+    if console is not None:
+        console.print(f"rank {rank} of {os.environ['WORLD_SIZE']}")
+    if rank == 1 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    distributed.barrier()
+    raise InputError("the run is not built")
+
+
+def test_a_lost_worker_is_started_again_and_an_error_for_the_user_ends_all(
+    local_ray: None, tmp_path: Path
+) -> None:
+    said = io.StringIO()
+    with pytest.raises(InputError, match=r"^the run is not built$"):
+        run_on_ray(
+            _lose_one_then_refuse, tmp_path / "mark", TWO,
+            directory=tmp_path, console=Console(file=said, width=200),
+        )  # fmt: skip
+    first, loss, second = said.getvalue().splitlines()
+    assert first == second == "rank 0 of 2"
+    assert loss.startswith("a worker is lost, all start again: ")
+
+
+def test_more_workers_than_a_fixed_cluster_holds_are_refused(local_ray: None) -> None:
+    config = FinetuneConfig(
+        run=Path("run"), out=Path("out"), development=DevelopmentConfig(input=Path("held-out"))
+    )
+    workers = Workers(number=9, gpus=0)
+    with pytest.raises(ConfigError, match=r"^9 workers of 1 CPU .* room for 4 on the cluster$"):
+        finetune_on_ray(
+            config, workers, address=None, fixed_cluster=True, console=Console(file=io.StringIO())
+        )
+
+
+def test_two_workers_train_on_the_cluster(ray_node: str, tmp_path: Path) -> None:
+    config = one_step_config(tmp_path)
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "training", "finetune", str(config),
+            "--address", ray_node, "--workers", "2",
+        ],
+        cwd=ROOT, env=os.environ | {"NO_COLOR": "1", "COLUMNS": "200"},
+        capture_output=True, text=True, timeout=400,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    record = json.loads((tmp_path / "out" / "finetune.json").read_text())
+    assert record["num_processes"] == 2
+    assert "2 processes, ZeRO-3" in done.stdout  # from rank 0, on a node
+    assert f"{tmp_path / 'out' / 'model'}: perplexity" in done.stdout
