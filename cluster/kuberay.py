@@ -12,26 +12,30 @@ from typing import Any
 
 from cluster.config import ClusterConfig, KubeRay, load_cluster_config
 from cluster.demand import check_gpus
-from cluster.job import ALL_STEPS, Config, Job, Steps, parse_steps
+from cluster.job import DEFAULT_STEPS, Config, Finetune, Job, Steps, parse_steps
 from cluster.manifest import Cluster, Out, to_yaml, write
 from cluster.nodes import NODE_ENVIRONMENT
 from tools.base import ConfigError
-from tools.places import is_remote
+from tools.places import Place, is_remote
 
 MOUNT = Path("/etc/toolformer")  # of the ConfigMap, in the head
-RUN_CONFIG, SCRIPT = "run.yaml", "run.sh"
+RUN_CONFIG, FINETUNE_CONFIG, SCRIPT = "run.yaml", "finetune.yaml", "run.sh"
 
 
 def kuberay_command(
-    config: Config, cluster_config: Cluster, steps: Steps = ALL_STEPS, out: Out = None
+    config: Config,
+    cluster_config: Cluster,
+    steps: Steps = DEFAULT_STEPS,
+    finetune: Finetune = None,
+    out: Out = None,
 ) -> None:
     """Write a run as a RayJob, for Kubernetes with the KubeRay operator."""
     cluster = load_cluster_config(cluster_config)
     if cluster.kuberay is None:
         raise ConfigError(f"{cluster_config}: kuberay: this section is missing")
-    job = Job.of(config, parse_steps(steps))
+    job = Job.of(config, parse_steps(steps), finetune)
     check_gpus(job, nodes=cluster.nodes, gpus_per_node=cluster.gpus_per_node)
-    documents = rayjob(job, config.read_text(encoding="utf-8"), cluster, cluster.kuberay)
+    documents = rayjob(job, cluster, cluster.kuberay)
     write(
         to_yaml(documents),
         out,
@@ -43,21 +47,24 @@ def kuberay_command(
     )
 
 
-def rayjob(
-    job: Job, run_config: str, cluster: ClusterConfig, kuberay: KubeRay
-) -> list[dict[str, Any]]:
-    """The ConfigMap and the RayJob that do `job`, whose configuration file reads `run_config`.
+def rayjob(job: Job, cluster: ClusterConfig, kuberay: KubeRay) -> list[dict[str, Any]]:
+    """The ConfigMap and the RayJob that do `job`, which bring its configuration files along.
 
     Raises:
-        ConfigError: what the run writes would be lost.
+        ConfigError: what the run or the finetuning writes would be lost.
     """
-    _check_that_the_run_is_kept(job, kuberay)
+    _check_that_it_is_kept("run", job.run, kuberay)
+    files = {RUN_CONFIG: job.config}
+    if job.finetune is not None and (training := job.finetuning()) is not None:
+        _check_that_it_is_kept("out", training.out, kuberay)
+        files[FINETUNE_CONFIG] = job.finetune
+    texts = {name: path.read_text(encoding="utf-8") for name, path in files.items()}
     return [
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": cluster.name},
-            "data": {RUN_CONFIG: run_config, SCRIPT: _script(job, kuberay)},
+            "data": texts | {SCRIPT: _script(job, kuberay)},
         },
         {
             "apiVersion": "ray.io/v1",
@@ -77,14 +84,14 @@ def rayjob(
     ]
 
 
-def _check_that_the_run_is_kept(job: Job, kuberay: KubeRay) -> None:
-    if is_remote(job.run):
+def _check_that_it_is_kept(name: str, place: Place, kuberay: KubeRay) -> None:
+    if is_remote(place):
         return
-    run = kuberay.directory / job.run
+    path = kuberay.directory / place
     written = [volume.path for volume in kuberay.volumes if not volume.read_only]
-    if not any(run.is_relative_to(path) for path in written):
+    if not any(path.is_relative_to(each) for each in written):
         raise ConfigError(
-            f"run: {run} is on no volume of kuberay.volumes that pods may write to "
+            f"{name}: {path} is on no volume of kuberay.volumes that pods may write to "
             f"({', '.join(map(str, written)) or 'there is none'}); it would end with its pod"
         )
 
@@ -92,7 +99,8 @@ def _check_that_the_run_is_kept(job: Job, kuberay: KubeRay) -> None:
 def _script(job: Job, kuberay: KubeRay) -> str:
     """The steps in bash, one after the other as long as all goes well."""
     directory = shlex.quote(str(kuberay.directory))
-    in_the_pod = replace(job, config=MOUNT / RUN_CONFIG)
+    finetune = None if job.finetune is None else MOUNT / FINETUNE_CONFIG
+    in_the_pod = replace(job, config=MOUNT / RUN_CONFIG, finetune=finetune)
     return "\n".join([f"cd {directory} || exit", *in_the_pod.shell_lines(fixed=True), ""])
 
 

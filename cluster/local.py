@@ -14,7 +14,7 @@ import typer
 
 from cluster.auth import token_for_a_new_cluster
 from cluster.demand import check_gpus
-from cluster.job import ALL_STEPS, Config, Job, Steps, parse_steps
+from cluster.job import DEFAULT_STEPS, Config, Finetune, Job, Steps, parse_steps
 from cluster.nodes import (
     ADDRESS_FILE,
     HEAD_OPTIONS,
@@ -42,12 +42,13 @@ def local_command(
     gpus_per_node: Annotated[
         int | None, typer.Option(min=0, help="Needed for several nodes of a machine with GPUs.")
     ] = None,
-    steps: Steps = ALL_STEPS,
+    steps: Steps = DEFAULT_STEPS,
+    finetune: Finetune = None,
 ) -> None:
     """Run a job on a Ray cluster of this machine, which is gone afterwards."""
     if sys.platform != "linux":
         raise ConfigError("cluster local needs Linux; `python -m pipeline annotate` does not")
-    job = Job.of(config, parse_steps(steps))
+    job = Job.of(config, parse_steps(steps), finetune)
     if gpus_per_node is not None:
         check_gpus(job, nodes=nodes, gpus_per_node=gpus_per_node)
     # The paths of Ray's sockets are limited: not TMPDIR, which may be long.

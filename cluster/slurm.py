@@ -13,7 +13,7 @@ import typer
 from cluster.auth import TOKEN, TOKEN_PATH
 from cluster.config import ClusterConfig, load_cluster_config
 from cluster.demand import check_gpus
-from cluster.job import ALL_STEPS, Config, Job, Steps, parse_steps
+from cluster.job import DEFAULT_STEPS, Config, Finetune, Job, Steps, parse_steps
 from cluster.nodes import (
     ADDRESS_FILE,
     HEAD_OPTIONS,
@@ -37,10 +37,11 @@ def slurm_command(
     ],
     out: Annotated[Path | None, typer.Option(help="Keep the script there.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the script alone.")] = False,
-    steps: Steps = ALL_STEPS,
+    steps: Steps = DEFAULT_STEPS,
+    finetune: Finetune = None,
 ) -> None:
     """Submit a job to Slurm: its nodes become a Ray cluster, the steps run there."""
-    settings, job = load_cluster_config(cluster), Job.of(config, parse_steps(steps))
+    settings, job = load_cluster_config(cluster), Job.of(config, parse_steps(steps), finetune)
     check_gpus(job, nodes=settings.nodes, gpus_per_node=settings.gpus_per_node)
     script = batch_script(job, settings, Path.cwd())
     if out is not None:

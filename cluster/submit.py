@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, TypeVar
 from urllib.parse import urlsplit
@@ -18,12 +19,12 @@ from ray.exceptions import AuthenticationError
 from ray.job_submission import JobDetails, JobStatus, JobSubmissionClient
 
 from cluster.auth import known_token
-from cluster.job import ALL_STEPS, Config, Job, Steps, parse_steps
+from cluster.job import DEFAULT_STEPS, Config, Finetune, Job, Steps, parse_steps
 from pipeline.commandline import stderr, stdout
 from pipeline.config import load_config
 from pipeline.ray_session import NOT_SHIPPED
 from tools.base import ConfigError, ToolformerError, one_line
-from tools.places import is_remote
+from tools.places import Place, is_remote
 
 _ADDRESS, _OTHER_ADDRESS = "RAY_API_SERVER_ADDRESS", "RAY_ADDRESS"
 _CONNECT_S = 10.0
@@ -38,11 +39,12 @@ def submit_command(
     address: Annotated[
         str, typer.Option(envvar=_ADDRESS, help="The cluster's dashboard.", metavar="URL")
     ] = "http://127.0.0.1:8265",
-    steps: Steps = ALL_STEPS,
+    steps: Steps = DEFAULT_STEPS,
+    finetune: Finetune = None,
     follow: Annotated[bool, typer.Option(help="Show the log, and end as the job does.")] = True,
 ) -> None:
     """Give a job to a Ray cluster that is there already."""
-    job = _on_the_cluster(Job.of(config, parse_steps(steps)))
+    job = _on_the_cluster(Job.of(config, parse_steps(steps), finetune))
     url = address if "://" in address else f"http://{address}"
     client = _client(url)
     job_id = _asked(
@@ -65,24 +67,33 @@ def _on_the_cluster(job: Job) -> Job:
     """The job as a node of the cluster sees it; says which paths all nodes have to see.
 
     Raises:
-        ConfigError: the run would be written into the copy of our code that the job has.
+        ConfigError: what it writes would go into the copy of our code that the job has.
     """
-    settings = load_config(job.config)
-    if not is_remote(job.run) and not job.run.is_absolute():
-        raise ConfigError(
-            f"{job.config}: run: {job.run} is relative, and a job's directory is a copy that is "
-            "thrown away; expected an absolute path that all nodes see, or a store as s3://"
-        )
-    config = job.config.resolve()
-    shipped = config.is_relative_to(Path.cwd())
-    needed = [path for path in (job.run, *settings.input) if not is_remote(path)]
-    shared = [str(path) for path in needed if path.is_absolute()]
-    shared += [] if shipped else [str(config)]
+    settings, training = load_config(job.config), job.finetuning()
+    needed = [_kept(job.config, "run", job.run), *settings.input]
+    configs = [job.config]
+    if job.finetune is not None and training is not None:
+        needed += [_kept(job.finetune, "out", training.out), training.development.input]
+        configs.append(job.finetune)
+    shared = [str(path) for path in needed if not is_remote(path) and path.is_absolute()]
+    here = Path.cwd()
+    shared += [str(path.resolve()) for path in configs if not path.resolve().is_relative_to(here)]
     if shared:
         stderr.print(f"all nodes have to see {', '.join(shared)} at this path", markup=False)
-    return Job(
-        config=config.relative_to(Path.cwd()) if shipped else config, run=job.run, steps=job.steps
+    config, *others = (
+        path.resolve().relative_to(here) if path.resolve().is_relative_to(here) else path.resolve()
+        for path in configs
     )
+    return replace(job, config=config, finetune=others[0] if others else None)
+
+
+def _kept(config: Path, name: str, path: Place) -> Place:
+    if not is_remote(path) and not path.is_absolute():
+        raise ConfigError(
+            f"{config}: {name}: {path} is relative, and a job's directory is a copy that is "
+            "thrown away; expected an absolute path that all nodes see, or a store as s3://"
+        )
+    return path
 
 
 def _client(url: str) -> JobSubmissionClient:

@@ -178,11 +178,28 @@ def test_what_the_readme_asks_of_a_job_is_in_its_status() -> None:
         assert type_of("RayJob", path) == "string"
 
 
-def test_only_the_steps_asked_for_are_run(render: Render) -> None:
-    config_map, _ = documents(render("--steps", "build,report"))
-    assert [line.split()[3] for line in config_map["data"]["run.sh"].splitlines()[1:]] == [
-        "build", "report",
-    ]  # fmt: skip
+def test_only_the_steps_asked_for_are_run_and_a_finetuning_brings_its_configuration(
+    render: Render, tmp_path: Path
+) -> None:
+    finetune = tmp_path / "finetune.yaml"
+    settings = {
+        "run": "runs/paper", "out": "runs/finetuned", "development": {"input": "held-out"},
+        "micro_batch_size": 4,  # of 128 on 32 GPUs
+    }  # fmt: skip
+    finetune.write_text(yaml.safe_dump(settings))
+    asked = ("--steps", "build,finetune", "--finetune", str(finetune))
+    config_map, _ = documents(render(*asked))
+    build, training = config_map["data"]["run.sh"].splitlines()[1:]
+    assert build.startswith("python -m pipeline build runs/paper ||")
+    command, _ = training.split(" ||")
+    assert command == (
+        "python -m training finetune /etc/toolformer/finetune.yaml --address auto --fixed-cluster"
+    )
+    assert yaml.safe_load(config_map["data"]["finetune.yaml"]) == settings
+    finetune.write_text(yaml.safe_dump(settings | {"out": "/tmp/finetuned"}))
+    told = render(*asked)
+    assert told.code == 1
+    assert "out: /tmp/finetuned is on no volume of kuberay.volumes" in told.err
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl")

@@ -18,6 +18,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+import yaml
 from ray.job_submission import JobStatus, JobSubmissionClient
 
 from cluster.job import Job, Step
@@ -286,6 +287,18 @@ def test_a_run_that_would_be_lost_with_the_job_is_refused(tmp_path: Path) -> Non
     config = demo_config(tmp_path, 1, run="runs/mine")
     done = cluster("submit", config, environment=environment())
     assert_refused(done, "expected an absolute path that all nodes see, or a store")
+
+
+def test_a_finetuned_model_that_would_be_lost_with_the_job_is_refused(tmp_path: Path) -> None:
+    run = str(tmp_path / "run")
+    finetune = tmp_path / "finetune.yaml"
+    settings = {"run": run, "out": "runs/finetuned", "development": {"input": "s3://a/held-out"}}
+    finetune.write_text(yaml.safe_dump(settings))
+    done = cluster(
+        "submit", demo_config(tmp_path, 1, run=run), "--steps", "finetune",
+        "--finetune", finetune, environment=environment(),
+    )  # fmt: skip
+    assert_refused(done, f"{finetune}: out: runs/finetuned is relative")
 
 
 def test_a_configuration_that_is_not_there_is_one_line(tmp_path: Path) -> None:
