@@ -81,7 +81,7 @@ def summary_table(stats: Stats) -> Table:
 
 
 def rounds_table(rounds: Rounds) -> Table:
-    """Rounds side by side by tool; gains are means of the calls kept."""
+    """Rounds side by side by tool, with the share of samples that are calls and mean gains."""
     table = Table(
         title="Rounds",
         title_justify="left",
@@ -90,7 +90,17 @@ def rounds_table(rounds: Rounds) -> Table:
         pad_edge=False,
     )
     table.add_column("tool", no_wrap=True)
-    headings = ("round", "positions", "calls", "kept", "of scored", "gain", "same", "new", "lost")
+    headings = (
+        "round",
+        "positions",
+        "are calls",
+        "distinct",
+        "kept",
+        "gain",
+        "same",
+        "new",
+        "lost",
+    )
     for heading in headings:
         table.add_column(heading, justify="right")
     for name, by_round in tools_of(rounds).items():
@@ -102,9 +112,9 @@ def rounds_table(rounds: Rounds) -> Table:
                 name if number == by_round[0][0] else "",
                 str(number),
                 f"{tool.positions:,}",
+                "" if tool.calls_share is None else f"{tool.calls_share:.0%}",
                 f"{tool.candidates:,}",
                 f"{tool.kept:,}",
-                "" if tool.kept_share is None else f"{tool.kept_share:.0%}",
                 "" if tool.mean_gain is None else f"{tool.mean_gain:.2f}",
                 *(f"{count:,}" for count in shared),
             )

@@ -43,6 +43,7 @@ class ToolRound:
     documents: int  # offered to the tool
     positions: int
     mean_p_api: float | None  # p_i of these positions
+    calls_share: float | None  # of the samples; a model that forgets what P asks writes few
     candidates: int  # distinct calls at a position
     answered: int  # of these, with a result
     scored: int
@@ -184,6 +185,7 @@ class RoundCounter:
             documents=stats.documents,
             positions=stats.positions,
             mean_p_api=_ratio(self._p_api[name], stats.positions),
+            calls_share=_ratio(stats.drawn - stats.not_ended - stats.not_parsed, stats.drawn),
             candidates=stats.candidates,
             answered=stats.status.get(ToolStatus.OK, 0),
             scored=stats.scored,

@@ -46,7 +46,10 @@ def first_round() -> list[Rows]:
             candidate("Calculator", 27, "6 /", status="invalid"),
         ],
         offers=NUMBERS,
-        positions=[position("Calculator", 11), position("Calculator", 27) | {"p_api": 0.75}],
+        positions=[
+            position("Calculator", 11, not_ended=1, not_parsed=2),
+            position("Calculator", 27) | {"p_api": 0.75},
+        ],
     )  # fmt: skip
     return [[x], [row("y", "None here, 1 2 3.", offers=NUMBERS)]]
 
@@ -85,8 +88,8 @@ def counted(run: RunDir, before: Found | None = None, **config: Any) -> tuple[Ro
 def test_a_round_is_counted_as_by_hand(tmp_path: Path) -> None:
     result, found = counted(made(tmp_path / "one", first_round()))
     assert result.tools["Calculator"] == ToolRound(
-        documents=2, positions=2, mean_p_api=0.5, candidates=5, answered=4, scored=4, kept=3,
-        kept_at={"0.5": 3, "1.0": 2, "2.0": 1}, kept_share=0.75,
+        documents=2, positions=2, mean_p_api=0.5, calls_share=0.7, candidates=5,
+        answered=4, scored=4, kept=3, kept_at={"0.5": 3, "1.0": 2, "2.0": 1}, kept_share=0.75,
         mean_gain=round(3.5 / 3, 4), median_gain=1.0, calls=None,
     )  # fmt: skip
     nothing = result.tools["Calendar"]
@@ -142,9 +145,9 @@ def test_the_report_compares_three_rounds(tmp_path: Path) -> None:
     table = done.stdout.partition("Rounds")[2]
     (rows,) = re.findall(r"Calculator(.*)Calendar", table, re.DOTALL)
     assert [line.split() for line in rows.splitlines()[:3]] == [
-        ["1", "2", "5", "3", "75%", "1.17"],
-        ["2", "3", "3", "2", "67%", "2.00", "1", "1", "2"],
-        ["3", "2", "5", "3", "75%", "1.17", "1", "2", "1"],
+        ["1", "2", "70%", "5", "3", "1.17"],
+        ["2", "3", "100%", "3", "2", "2.00", "1", "1", "2"],
+        ["3", "2", "70%", "5", "3", "1.17", "1", "2", "1"],
     ]
     assert f"round 2: {runs[1].path}, model models/two\n" in done.stdout
     saved = json.loads((three.path / "report" / "stats.json").read_text())
