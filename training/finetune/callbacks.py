@@ -41,10 +41,15 @@ class StopAtNonsense(TrainerCallback):
         **about: Any,
     ) -> None:
         logs: Mapping[str, float] = about["logs"]
-        for name, value in logs.items():
-            if not math.isfinite(value):
-                raise ToolformerError(
-                    f"step {state.global_step}: {name} is {value}: the training is of no use from "
-                    "here; the last checkpoint is from before; try a smaller learning_rate, or "
-                    "precision float32"
-                )
+        broken = [f"{name} is {value}" for name, value in logs.items() if not math.isfinite(value)]
+        if not broken:
+            return
+        raise ToolformerError(
+            f"step {state.global_step}: {', '.join(broken)}: "
+            + (
+                "the training is of no use from here, and its last checkpoint is from before; try "
+                "a smaller learning_rate, or precision float32"
+                if state.global_step
+                else "the model is of no use as it is; try precision float32, or another model"
+            )
+        )

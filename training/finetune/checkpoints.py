@@ -9,6 +9,7 @@
 What is killed while it writes leaves a directory without a mark; the next start removes it.
 """
 
+import fcntl
 import json
 import os
 import shutil
@@ -21,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError
 
 from tools.atomic import sync, write_text_atomically
-from tools.base import OutputError, one_line
+from tools.base import InputError, OutputError, one_line
 from tools.places import why
 from training.finetune.ranks import Ranks
 
@@ -94,6 +95,29 @@ class Checkpoints:
                 if old.step not in (step, best):
                     (self.path(old.step) / _MARK).unlink()
                     shutil.rmtree(self.path(old.step))
+
+
+@contextmanager
+def sole_writer(out: Path, ranks: Ranks) -> Iterator[None]:
+    """Hold `out` for this training while the block runs; the system frees it if its first process
+    dies.
+
+    Raises:
+        InputError: another training is writing there.
+    """
+    if not ranks.is_first:
+        yield
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    with open(out / ".lock", "w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"{out}: another finetuning is writing there; wait for its end or choose another "
+                "--out"
+            ) from None
+        yield
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from pipeline.rundir import RunDir
 from pipeline.tokens import TokenCodec
 from tools.base import ConfigError
 from training.finetune.callbacks import SealCheckpoints, StopAtNonsense
-from training.finetune.checkpoints import CheckpointMark, Checkpoints, refusals
+from training.finetune.checkpoints import CheckpointMark, Checkpoints, refusals, sole_writer
 from training.finetune.config import FinetuneConfig
 from training.finetune.development import DevelopmentSet, load_development_set
 from training.finetune.examples import TrainingSet, load_training_set
@@ -64,7 +64,7 @@ def finetune(config: FinetuneConfig, *, console: Console | None) -> Outcome:
             one raises the reason and the others AnotherFailed.
     """
     quiet_libraries()
-    with joined() as ranks, refusals(config.out):
+    with joined() as ranks:
         base = config.model or RunDir(config.run).config().model
         context = load_config(base.path, base.revision).context_length
         if config.sequence_tokens > context:
@@ -80,19 +80,8 @@ def finetune(config: FinetuneConfig, *, console: Console | None) -> Outcome:
         if record is not None:
             check_unchanged(record.fingerprint, fingerprint, config.out)
         else:
-            checkpoints = Checkpoints(config.out / "checkpoints")
-            newest = _newest(checkpoints, ranks, fingerprint)
-            if console is not None:
-                _say(console, config, training, development, ranks, newest)
-            if newest is None or newest.step < config.max_steps:
-                _train(
-                    config, base, training, development, checkpoints, newest, fingerprint, ranks,
-                    console,
-                )  # fmt: skip
-            if ranks.is_first:
-                record = _record(config, base, training, development, checkpoints, ranks)
-                publish(record, base, checkpoints)
-            record = ranks.from_first(record)
+            with refusals(config.out), sole_writer(config.out, ranks):
+                record = _finish(config, base, training, development, fingerprint, ranks, console)
         return Outcome(
             model=config.out / MODEL,
             was_finished=was_finished,
@@ -100,6 +89,31 @@ def finetune(config: FinetuneConfig, *, console: Console | None) -> Outcome:
             best=record.best,
             last=record.last,
         )
+
+
+def _finish(
+    config: FinetuneConfig,
+    base: ModelConfig,
+    training: TrainingSet,
+    development: DevelopmentSet,
+    fingerprint: Mapping[str, Any],
+    ranks: Ranks,
+    console: Console | None,
+) -> FinetuneRecord:
+    """The record of the training, begun or continued, whose model is written now."""
+    checkpoints = Checkpoints(config.out / "checkpoints")
+    newest = _newest(checkpoints, ranks, fingerprint)
+    if console is not None:
+        _say(console, config, training, development, ranks, newest)
+    if newest is None or newest.step < config.max_steps:
+        _train(
+            config, base, training, development, checkpoints, newest, fingerprint, ranks, console
+        )
+    record = None
+    if ranks.is_first:
+        record = _record(config, base, training, development, checkpoints, ranks)
+        publish(record, base, checkpoints)
+    return ranks.from_first(record)
 
 
 def _newest(
@@ -143,12 +157,14 @@ def _say(
         f"{development.documents:,} held-out documents; {ranks.num} process"
         f"{'' if ranks.num == 1 else 'es'}, ZeRO-{config.zero.stage}",
         highlight=False,
+        soft_wrap=True,
     )
     if development.documents < config.development.documents:
         console.print(
             f"the development set is smaller than the {config.development.documents:,} documents "
             "asked for: there are no more that are not trained on",
             highlight=False,
+            soft_wrap=True,
         )
     if newest is not None:
         console.print(f"continuing after step {newest.step:,}", highlight=False)

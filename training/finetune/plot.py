@@ -1,5 +1,6 @@
 """losses.svg: the loss of every step, and the perplexity of the development set."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -52,11 +53,16 @@ def losses_svg(record: FinetuneRecord) -> str:
     measured = [(each.step, each.perplexity) for each in record.evaluations]
     loss_panel = _panel(0, last_step, [value for _, value in losses])
     panel = _panel(_PANEL, last_step, [value for _, value in measured])
+    measures = (
+        f"{record.before.perplexity:.4g} before, {record.best.perplexity:.4g} at step "
+        f"{record.best_step:,}, the best"
+    )
+    radius = 2.5 if len(losses) < 100 else 1.6
     parts = [
         _STYLE,
         *_axes(loss_panel, "training loss (nats per token)"),
-        *(_dot("loss", loss_panel, step, value, 1.6) for step, value in losses),
-        *_axes(panel, "perplexity of the development set"),
+        *(_dot("loss", loss_panel, step, value, radius) for step, value in losses),
+        *_axes(panel, f"perplexity of the development set: {measures}"),
         Markup('<polyline points="{}"/>').format(
             " ".join(f"{panel.x(step)},{panel.y(value)}" for step, value in measured)
         ),
@@ -64,10 +70,7 @@ def losses_svg(record: FinetuneRecord) -> str:
         _dot("best", panel, record.best_step, record.best.perplexity, 6),
         label("middle", (_LEFT + _WIDTH - _RIGHT) / 2, 2 * _PANEL + 14, "step"),
     ]
-    title = (
-        f"Loss of {last_step:,} steps; perplexity {record.before.perplexity:.2f} before and "
-        f"{record.best.perplexity:.2f} at step {record.best_step:,}, the best"
-    )
+    title = f"Loss of {last_step:,} steps; perplexity {measures}"
     svg = picture(_WIDTH, 2 * _PANEL + 22, parts, title=title)
     return str(svg).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1) + "\n"
 
@@ -81,14 +84,23 @@ def _panel(top: float, last_step: int, values: Sequence[float]) -> _Panel:
 def _axes(panel: _Panel, name: str) -> list[Markup]:
     base = panel.top + _PANEL - _BOTTOM
     parts = [label("name", _LEFT, panel.top + 18, name)]
-    for part in range(3):
-        value = panel.low + (panel.high - panel.low) * (0.1 + 0.4 * part)
+    for value in _round_numbers(panel.low, panel.high):
         parts.append(line("grid", _LEFT, panel.y(value), _WIDTH - _RIGHT, panel.y(value)))
-        parts.append(label("end", _LEFT - 6, panel.y(value) + 4, f"{value:.4g}"))
+        parts.append(label("end", _LEFT - 6, panel.y(value) + 4, f"{value:g}"))
     parts.append(line("axis", _LEFT, base, _WIDTH - _RIGHT, base))
-    for step in sorted({panel.last_step * part // 4 for part in range(5)}):
-        parts.append(label("middle", panel.x(step), base + 17, f"{step:,}"))
+    for step in _round_numbers(0, panel.last_step):
+        if step == int(step):
+            parts.append(label("middle", panel.x(step), base + 17, f"{int(step):,}"))
     return parts
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    """Three to seven multiples of 1, 2 or 5 times a power of ten, from `low` to `high`."""
+    rough = (high - low) / 5
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(step * power for step in (1, 2, 5, 10) if step * power >= rough)
+    first, last = math.ceil(low / step), math.floor(high / step + 1e-9)
+    return [round(number * step, 12) for number in range(first, last + 1)]
 
 
 def _dot(kind: str, panel: _Panel, step: int, value: float, radius: float) -> Markup:

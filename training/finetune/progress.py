@@ -77,4 +77,5 @@ class TrainingProgress(TrainerCallback):
             f"step {state.global_step:,}: perplexity {metrics[PERPLEXITY]:.3f} "
             f"({metrics[LOSS]:.4f} nats) on the development set",
             highlight=False,
+            soft_wrap=True,
         )

@@ -5,6 +5,7 @@ environment. A process without these is a training of its own.
 """
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ _ALONE = {
     "MASTER_PORT": "0",  # any that is free
 }
 _FAILED = "training/failed"
+_ANSWER_S = 2.0
 
 T = TypeVar("T")
 
@@ -85,6 +87,8 @@ def joined() -> Iterator[Ranks]:
         yield ranks
     except BaseException as error:
         if not _is_first_to_fail():
+            if ranks.is_first:
+                time.sleep(_ANSWER_S)  # the one that was first may still wait for the answer
             raise AnotherFailed("another process of this training failed") from error
         if isinstance(error, RuntimeError) and _is_of_communication(error.__traceback__):
             raise ProcessLost(
@@ -119,7 +123,7 @@ def _is_first_to_fail() -> bool:
         store: Any = distributed.distributed_c10d._get_default_store()
         return bool(store.add(_FAILED, 1) == 1)
     except (RuntimeError, ValueError):
-        return False  # it is kept by the first process, which ended
+        return False  # what keeps it, often the first process, has ended and said why
 
 
 def _is_of_communication(traceback: TracebackType | None) -> bool:

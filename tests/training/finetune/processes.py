@@ -79,7 +79,7 @@ def start(work: Callable[..., Any], arguments: Sequence[Any], directory: Path, n
 def _context() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
     # The server keeps the environment it is started in.
-    os.environ |= {"OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
+    os.environ |= {"OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu", "TORCH_CPP_LOG_LEVEL": "ERROR"}
     context.set_forkserver_preload(_PRELOADED)
     return context
 

@@ -12,7 +12,8 @@ from transformers import AutoModelForCausalLM
 from tests.training.finetune.made_dataset import held_out, made_run
 from tests.training.finetune.processes import Ended, finetuned, finetuned_until, start
 from tests.training.finetune.small_model import small_model
-from training.finetune.checkpoints import Checkpoints
+from training.finetune.checkpoints import Checkpoints, sole_writer
+from training.finetune.ranks import Ranks
 from training.finetune.record import FinetuneRecord, read_record
 
 
@@ -92,6 +93,15 @@ def test_another_training_does_not_go_on_from_a_checkpoint(
     ended = run(settings, out, 1)
     (error,) = errors(ended)
     assert "written by 2 processes" in error and "this start has 1" in error
+
+
+def test_two_trainings_do_not_write_to_one_place(
+    settings: dict[str, Any], killed: tuple[Path, Ended]
+) -> None:
+    out, _ = killed
+    with sole_writer(out, Ranks(rank=0, num=1)):
+        (error,) = errors(run(settings, out, 1))
+    assert "another finetuning is writing there" in error
 
 
 def test_killed_training_ends_as_one_that_was_not(

@@ -118,6 +118,15 @@ def test_neither_processes_nor_micro_batches_nor_stages_change_a_loss(
     )
 
 
+def test_bfloat16_learns_nearly_the_same(
+    settings: dict[str, Any], plain: list[float], tmp_path: Path
+) -> None:
+    record = trained(settings, tmp_path, 1, precision="bfloat16")
+    assert losses(record) == pytest.approx(plain, abs=0.05)
+    weights: Any = AutoModelForCausalLM.from_pretrained(tmp_path / "model").state_dict()
+    assert {weight.dtype for weight in weights.values()} == {torch.bfloat16}
+
+
 def test_perplexity_is_that_of_a_plain_forward_over_all_tokens(
     settings: dict[str, Any], by_two: FinetuneRecord
 ) -> None:
