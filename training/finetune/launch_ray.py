@@ -183,7 +183,8 @@ def _failures(error: Exception) -> list[Exception]:
     """What went wrong in the workers, or else around them."""
     # A dead worker can be one that Ray Train cannot end either, which it takes for its own failure.
     around = getattr(error, "controller_failure", error)
-    return list(getattr(error, "worker_failures", {}).values()) or [around]
+    found: list[Exception] = list(getattr(error, "worker_failures", {}).values()) or [around]
+    return [getattr(each, "health_check_failure", each) for each in found]
 
 
 def _tell(console: Console, text: str) -> None:

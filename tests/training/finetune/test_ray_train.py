@@ -65,6 +65,7 @@ def test_a_lost_worker_is_started_again_and_an_error_for_the_user_ends_all(
     first, loss, second = said.getvalue().splitlines()
     assert first == second == "rank 0 of 2"
     assert loss.startswith("a worker is lost, all start again: ")
+    assert "process has died" in loss  # not what rank 0 noticed of it
 
 
 def test_more_workers_than_a_fixed_cluster_holds_are_refused(local_ray: None) -> None:
