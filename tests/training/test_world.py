@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 from pipeline.config import MtFilterConfig
 from pipeline.documents.foreign_text import Verdict, judge, paragraph_spans
 from pipeline.documents.language import english_or_not
+from training.cli import app
 from training.world import arithmetic
 from training.world.arithmetic import render
 from training.world.corpus import HeldOut, held_out_corpus, write_corpus
@@ -51,6 +53,16 @@ def test_another_seed_gives_other_documents(corpus: HeldOut) -> None:
     texts = {document.text for document in corpus.documents}
     others = {document.text for document in held_out_corpus(seed=1).documents}
     assert len(texts & others) < len(texts) / 20
+
+
+def test_the_command_writes_documents_of_another_world_under_other_names(tmp_path: Path) -> None:
+    asked = ["world", "--out", str(tmp_path), "--documents", "3", "--seed", "1"]
+    ended = CliRunner().invoke(app, asked)
+    assert ended.exit_code == 0, ended.output
+    written = pq.read_table(tmp_path / "documents.parquet").to_pylist()
+    assert [row["doc_id"] for row in written] == ["world-1-0000", "world-1-0001", "world-1-0002"]
+    expected = held_out_corpus(seed=1, num_documents=3).documents
+    assert [row["text"] for row in written] == [document.text for document in expected]
 
 
 def test_no_form_is_both_trained_and_held_out() -> None:
