@@ -47,7 +47,8 @@ class ToolRound:
     candidates: int  # distinct calls at a position
     answered: int  # of these, with a result
     scored: int
-    kept: int  # gain at least the tau_f of the run that is reported, so that rounds compare
+    tau_f: float  # of the run that is reported, so that rounds compare
+    kept: int  # gain >= tau_f
     kept_at: dict[str, int]
     kept_share: float | None  # of the scored
     mean_gain: float | None
@@ -189,6 +190,7 @@ class RoundCounter:
             candidates=stats.candidates,
             answered=stats.status.get(ToolStatus.OK, 0),
             scored=stats.scored,
+            tau_f=self._tau_f[name],
             kept=stats.kept,
             kept_at=stats.kept_at,
             kept_share=_ratio(stats.kept, stats.scored),

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from pipeline.build.candidates import candidates_of, read_units
-from pipeline.report.rounds import Found, Overlap, Round, RoundCounter, ToolRound
+from pipeline.report.rounds import Found, Overlap, Round, RoundCounter, Rounds, ToolRound
+from pipeline.report.rounds_page import notes_of
 from pipeline.report.survey import REPORT_COLUMNS
 from pipeline.rundir import RunDir
 from tests.pipeline.build.scored_units import candidate, position, row, run_config
@@ -89,7 +90,7 @@ def test_a_round_is_counted_as_by_hand(tmp_path: Path) -> None:
     result, found = counted(made(tmp_path / "one", first_round()))
     assert result.tools["Calculator"] == ToolRound(
         documents=2, positions=2, mean_p_api=0.5, calls_share=0.7, candidates=5,
-        answered=4, scored=4, kept=3, kept_at={"0.5": 3, "1.0": 2, "2.0": 1}, kept_share=0.75,
+        answered=4, scored=4, tau_f=0.5, kept=3, kept_at={"0.5": 3, "1.0": 2, "2.0": 1}, kept_share=0.75,
         mean_gain=round(3.5 / 3, 4), median_gain=1.0, calls=None,
     )  # fmt: skip
     nothing = result.tools["Calendar"]
@@ -197,6 +198,16 @@ def test_a_round_with_higher_thresholds_is_told_of(tmp_path: Path) -> None:
     page = (two.path / "report" / "index.html").read_text()
     assert "Round 1 did not compute gains that are below 2:" in page
     assert page.count("did not compute gains") == 1
+
+
+def test_a_tau_f_below_what_an_earlier_round_computed_is_told_of(tmp_path: Path) -> None:
+    one, _ = counted(made(tmp_path / "one", first_round()))  # gains from 0.5
+    run = made(tmp_path / "two", second_round(), tools={"Calculator": {"tau_f": 0.25}})
+    two, _ = counted(run, tools={"Calculator": {"tau_f": 0.25}})
+    assert set(two.tools["Calculator"].kept_at) == {"0.5", "1.0", "2.0"}
+    (note,) = notes_of(Rounds(rounds=[one, two], new_calls=[]))
+    assert note.startswith("Round 1 did not compute gains that are below 0.5:")
+    assert list(notes_of(Rounds(rounds=[one, one], new_calls=[]))) == []
 
 
 def test_rounds_are_json_as_they_are_counted(tmp_path: Path) -> None:
