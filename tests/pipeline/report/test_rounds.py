@@ -90,8 +90,8 @@ def test_a_round_is_counted_as_by_hand(tmp_path: Path) -> None:
     result, found = counted(made(tmp_path / "one", first_round()))
     assert result.tools["Calculator"] == ToolRound(
         documents=2, positions=2, mean_p_api=0.5, calls_share=0.7, candidates=5,
-        answered=4, scored=4, tau_f=0.5, kept=3, kept_at={"0.5": 3, "1.0": 2, "2.0": 1}, kept_share=0.75,
-        mean_gain=round(3.5 / 3, 4), median_gain=1.0, calls=None,
+        answered=4, scored=4, tau_f=0.5, kept=3, kept_at={"0.5": 3, "1.0": 2, "2.0": 1},
+        kept_share=0.75, mean_gain=round(3.5 / 3, 4), median_gain=1.0, calls=None,
     )  # fmt: skip
     nothing = result.tools["Calendar"]
     assert (nothing.positions, nothing.mean_p_api, nothing.kept_share) == (0, None, None)
