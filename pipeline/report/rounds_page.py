@@ -77,8 +77,8 @@ def tools_of(rounds: Rounds) -> dict[str, list[tuple[int, ToolRound]]]:
 
 def notes_of(rounds: Rounds) -> Iterator[str]:
     """What one must know before one compares the numbers."""
-    counted_at = rounds.rounds[-1].tools.values()
-    thresholds = {float(tau_f) for tool in counted_at for tau_f in (tool.tau_f, *tool.kept_at)}
+    last = rounds.rounds[-1].tools.values()
+    thresholds = {tool.tau_f for tool in last} | {float(at) for tool in last for at in tool.kept_at}
     for number, counted in enumerate(rounds.rounds, start=1):
         texts = counted.texts
         if texts is not None and (texts.new or texts.lost):

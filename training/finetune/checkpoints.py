@@ -9,6 +9,7 @@
 What is killed while it writes leaves a directory without a mark; the next start removes it.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -22,13 +23,15 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError
 
 from tools.atomic import sync, write_text_atomically
-from tools.base import InputError, OutputError, one_line
+from tools.base import InputError, OutputError, ToolformerError, one_line
 from tools.places import why
 from training.finetune.ranks import Ranks
 
 _MARK = "whole.json"
 _PREFIX = "checkpoint-"
 _PROBE_BYTES = 1 << 18
+_OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO)
+_CONTINUE = "the same command continues from the last whole checkpoint, if there is one"
 
 
 class CheckpointMark(BaseModel):
@@ -84,9 +87,8 @@ class Checkpoints:
         """
         ranks.wait()
         if os.environ.get("LOCAL_RANK", "0") == "0":
-            for file in self.path(step).rglob("*"):
-                if file.is_file():
-                    sync(file)
+            for path in (*self.path(step).rglob("*"), self.path(step), self.directory):
+                sync(path)
         ranks.wait()
         if ranks.is_first:
             mark = CheckpointMark(step=step, num_processes=ranks.num, fingerprint=dict(fingerprint))
@@ -122,15 +124,20 @@ def sole_writer(out: Path, ranks: Ranks) -> Iterator[None]:
 
 @contextmanager
 def refusals(out: Path) -> Iterator[None]:
-    """Turns what libraries raise when they cannot write below `out` into one error.
+    """Turns what the system raises into one error.
 
     Raises:
         OutputError: the disk is full, or refuses otherwise.
+        ToolformerError: something else failed, as a file elsewhere or a compiler that is missing.
     """
     try:
         yield
-    except (OSError, SafetensorError) as error:
+    except SafetensorError as error:
         raise _not_written(out, error) from error
+    except OSError as error:
+        if error.errno in _OF_DISKS or str(out.absolute()) in str(error.filename):
+            raise _not_written(out, error) from error
+        raise ToolformerError(f"{out}: the training failed: {why(error)}; {_CONTINUE}") from error
     except RuntimeError as error:
         # torch.save says no more than that a write failed: ask the disk.
         refusal = _probe(out)
@@ -154,7 +161,4 @@ def _probe(out: Path) -> OSError | None:
 
 def _not_written(out: Path, error: Exception) -> OutputError:
     reason = why(error) if isinstance(error, OSError) else one_line(error)
-    return OutputError(
-        f"{out}: cannot write: {reason}; the last whole checkpoint stands: make room and run the "
-        "same command again, which continues from it"
-    )
+    return OutputError(f"{out}: cannot write: {reason}; make room; {_CONTINUE}")

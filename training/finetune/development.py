@@ -35,12 +35,11 @@ class _Refusal(StrEnum):
 class DevelopmentSet:
     """Held-out documents, in the order in which they were drawn.
 
-    Documents drawn are `documents`, `excluded_by_id`, `excluded_by_text` and `unusable`. Fewer
-    `documents` than were `asked` for: the input has no more.
+    Documents drawn are `documents`, `excluded_by_id`, `excluded_by_text` and `unusable`. Where
+    `documents` are fewer than the configuration asks for, the input has no more.
     """
 
     examples: list[Example]
-    asked: int
     documents: int
     excluded_by_id: int  # trained on, or a part of one is
     excluded_by_text: int  # so is their text, by another doc_id
@@ -89,7 +88,6 @@ def load_development_set(
             _example(doc_id, ids, codec, config.sequence_tokens)
             for _, _, doc_id, ids in sorted(taken, reverse=True)
         ],
-        asked=asked,
         documents=len(taken),
         excluded_by_id=counts[_Refusal.BY_ID],
         excluded_by_text=counts[_Refusal.BY_TEXT],
@@ -142,13 +140,13 @@ def _documents(place: Place) -> Iterator[SourceDocument]:
 def _example(
     doc_id: str, ids: NDArray[np.int32], codec: TokenCodec, sequence_tokens: int
 ) -> Example:
-    """The begin-of-text token and the first tokens of a document, which alone are predicted."""
+    """The begin-of-text token and the first tokens of a document, which alone are measured."""
     bos = first_tokens(codec)
     input_ids = np.concatenate((bos, ids))[:sequence_tokens]
     return Example(
         doc_id=doc_id,
         input_ids=input_ids,
-        trained=np.arange(len(input_ids)) >= len(bos),
+        trained=np.arange(len(input_ids)) >= 1,
         num_calls=0,
     )
 

@@ -65,10 +65,6 @@ class Examples(Sequence[Example]):
         self._order = np.argsort(keys, kind="stable")
 
     @property
-    def num_tokens(self) -> int:
-        return len(self._tokens)
-
-    @property
     def num_trained(self) -> int:
         """Tokens that are learned."""
         return len(self._tokens) - sum(self._first_trained)
@@ -133,10 +129,11 @@ def load_training_set(config: FinetuneConfig, codec: TokenCodec) -> TrainingSet:
         text_hashes.add(document.text_hash)
         pieces = _pieces(document, codec, limit, with_calls=config.dataset == "dataset")
         for number, piece in enumerate(pieces):
+            # The first token of a sequence has nothing before it that predicts it.
             examples.append(
                 document.doc_id,
                 np.concatenate((bos, piece.ids_n)),
-                first_trained=len(bos) + piece.num_context,
+                first_trained=max(1, len(bos) + piece.num_context),
                 num_calls=piece.num_calls,
             )
             keys.append(_key(config.seed, document.doc_id, number))

@@ -65,6 +65,7 @@ def finetune(config: FinetuneConfig, *, console: Console | None) -> Outcome:
     """
     quiet_libraries()
     with joined() as ranks:
+        config.accumulation_steps(ranks.num)  # before anything is read
         base = config.model or RunDir(config.run).config().model
         context = load_config(base.path, base.revision).context_length
         if config.sequence_tokens > context:
@@ -102,7 +103,7 @@ def _finish(
 ) -> FinetuneRecord:
     """The record of the training, begun or continued, whose model is written now."""
     checkpoints = Checkpoints(config.out / "checkpoints")
-    newest = _newest(checkpoints, ranks, fingerprint)
+    newest = _newest(checkpoints, ranks, fingerprint, max_steps=config.max_steps)
     if console is not None:
         _say(console, config, training, development, ranks, newest)
     if newest is None or newest.step < config.max_steps:
@@ -117,7 +118,7 @@ def _finish(
 
 
 def _newest(
-    checkpoints: Checkpoints, ranks: Ranks, fingerprint: Mapping[str, Any]
+    checkpoints: Checkpoints, ranks: Ranks, fingerprint: Mapping[str, Any], *, max_steps: int
 ) -> CheckpointMark | None:
     """The checkpoint to go on from; what else a killed training left is removed.
 
@@ -131,7 +132,7 @@ def _newest(
     newest = ranks.from_first(newest)
     if newest is not None:
         check_unchanged(newest.fingerprint, fingerprint, checkpoints.directory.parent)
-        if newest.num_processes != ranks.num:
+        if newest.step < max_steps and newest.num_processes != ranks.num:
             raise ConfigError(
                 f"{checkpoints.path(newest.step)}: written by {newest.num_processes} processes, "
                 f"and DeepSpeed divides it among as many; this start has {ranks.num}"
@@ -156,13 +157,14 @@ def _say(
         f"calls{'' if config.dataset == 'dataset' else ', left out,'} in {config.run}; "
         f"{development.documents:,} held-out documents; {ranks.num} process"
         f"{'' if ranks.num == 1 else 'es'}, ZeRO-{config.zero.stage}",
+        markup=False,
         highlight=False,
         soft_wrap=True,
     )
     if development.documents < config.development.documents:
         console.print(
             f"the development set is smaller than the {config.development.documents:,} documents "
-            "asked for: there are no more that are not trained on",
+            "asked for: the others of its input are trained on or have no usable text",
             highlight=False,
             soft_wrap=True,
         )
@@ -192,7 +194,9 @@ def _train(
         SealCheckpoints(checkpoints, ranks, fingerprint),
     ]
     if ranks.is_first:
-        writer = SummaryWriter(str(config.out / "tensorboard"))
+        # What a killed training wrote of later steps is not shown.
+        purged = None if newest is None else newest.step + 1
+        writer = SummaryWriter(str(config.out / "tensorboard"), purge_step=purged)
         callbacks.append(TensorBoardCallback(writer))  # type: ignore[no-untyped-call]
     trainer = FinetuningTrainer(
         model,
@@ -233,10 +237,12 @@ def _record(
         data=Data(
             documents=training.documents,
             examples=len(training.examples),
+            trained_tokens=training.examples.num_trained,
             calls=training.calls,
             dropped=training.dropped,
             development_documents=development.documents,
             development_excluded=development.excluded_by_id + development.excluded_by_text,
+            development_unusable=development.unusable,
         ),
         evaluations=[
             Evaluation(step=entry["step"], loss=entry[LOSS], perplexity=entry[PERPLEXITY])

@@ -15,7 +15,8 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import distributed
 
-from tools.base import one_line
+from pipeline.engines.memory import is_out_of_memory
+from tools.base import ToolformerError, one_line
 
 _ALONE = {
     "RANK": "0",
@@ -26,6 +27,7 @@ _ALONE = {
 }
 _FAILED = "training/failed"
 _ANSWER_S = 2.0
+_OPERATORS = "deepspeed.ops"  # compiled when they are first used
 
 T = TypeVar("T")
 
@@ -79,6 +81,7 @@ def joined() -> Iterator[Ranks]:
     """The processes of this training while the block runs.
 
     Raises:
+        ToolformerError: memory is short.
         AnotherFailed: this process cannot go on because another failed before.
         ProcessLost: another process ended without a word, killed for example.
     """
@@ -90,11 +93,9 @@ def joined() -> Iterator[Ranks]:
             if ranks.is_first:
                 time.sleep(_ANSWER_S)  # the one that was first may still wait for the answer
             raise AnotherFailed("another process of this training failed") from error
-        if isinstance(error, RuntimeError) and _is_of_communication(error.__traceback__):
-            raise ProcessLost(
-                f"another process of this training ended or is out of reach: {one_line(error)}; "
-                "the same command continues from the last checkpoint"
-            ) from error
+        reason = reason_of(error, ranks)
+        if reason is not None:
+            raise reason from error
         raise
     distributed.destroy_process_group()
 
@@ -117,13 +118,30 @@ def _join() -> Ranks:
     return Ranks(rank=distributed.get_rank(), num=distributed.get_world_size())
 
 
+def reason_of(error: BaseException, ranks: Ranks) -> Exception | None:
+    """What an error of a library means, where more can be said of it than it says itself."""
+    if is_out_of_memory(error):
+        return ToolformerError(
+            f"out of memory: {one_line(error)}; a smaller micro_batch_size, "
+            "gradient_checkpointing: true or zero.offload_optimizer: true need less: "
+            "`python -m training memory` says how much"
+        )
+    lost = ranks.num > 1 and isinstance(error, RuntimeError)
+    if lost and _is_of_communication(error.__traceback__):
+        return ProcessLost(
+            f"another process of this training ended or is out of reach: {one_line(error)}; "
+            "the same command continues from the last checkpoint"
+        )
+    return None
+
+
 def _is_first_to_fail() -> bool:
     """Whether no other process of the training has said that it failed; this one says so now."""
     try:
         store: Any = distributed.distributed_c10d._get_default_store()
         return bool(store.add(_FAILED, 1) == 1)
     except (RuntimeError, ValueError):
-        return False  # what keeps it, often the first process, has ended and said why
+        return False  # what keeps it, often the first process, has ended: it or its launcher speaks
 
 
 def _is_of_communication(traceback: TracebackType | None) -> bool:
@@ -132,4 +150,5 @@ def _is_of_communication(traceback: TracebackType | None) -> bool:
     while traceback is not None:
         name = str(traceback.tb_frame.f_globals.get("__name__", ""))
         traceback = traceback.tb_next
-    return name.startswith(("torch.distributed", "deepspeed."))
+    # DeepSpeed waits for what it sends in many places; its operators do not.
+    return name.startswith(("torch.distributed", "deepspeed.")) and not name.startswith(_OPERATORS)

@@ -29,10 +29,12 @@ class Data(BaseModel):
 
     documents: int
     examples: int  # windows of documents
+    trained_tokens: int  # of these
     calls: Mapping[str, int]  # by tool
     dropped: Mapping[str, int]  # by reason
     development_documents: int
     development_excluded: int  # of its input, because they are trained on
+    development_unusable: int  # likewise, because `annotate` would not take them either
 
 
 class FinetuneRecord(BaseModel):

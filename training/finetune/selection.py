@@ -90,10 +90,10 @@ def select(
                 )
             cap.offer(tool, doc_id)
     rows = read_documents(directory, documents=built.documents)
-    plain_rows: Iterable[BuiltDocument | None] = repeat(None)
+    plain_rows: Iterable[BuiltDocument | None] = repeat(None, built.documents)
     if config.dataset == "dataset_plain":
         plain_rows = read_documents(plain, documents=built.documents)
-    for document, without in zip(rows, plain_rows, strict=False):
+    for document, without in zip(rows, plain_rows, strict=True):
         placed = place_calls(document, codec, where=directory)
         if without is not None:
             _check_plain(plain, document, placed, without)

@@ -26,10 +26,12 @@ def record(**changes: Any) -> FinetuneRecord:
         "data": {
             "documents": 25_110,
             "examples": 26_000,
+            "trained_tokens": 14_200_000,
             "calls": {"Calculator": 994, "QA": 18_526},
             "dropped": {"calls_over_cap": 7},
             "development_documents": 1000,
             "development_excluded": 3,
+            "development_unusable": 2,
         },
         "evaluations": [
             {"step": step, "loss": 2.0, "perplexity": value}
