@@ -99,6 +99,8 @@ def _settings(path: Path, rank: int, **changes: object) -> FinetuneConfig:
 
 
 def _finetune(config: FinetuneConfig, rank: int) -> "Outcome":
+    # Read when torch is loaded: its C++ part shows a stack where another process has ended.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     from training.finetune.finetune import finetune
     from training.finetune.ranks import AnotherFailed, ProcessLost
 
