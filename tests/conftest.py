@@ -41,11 +41,11 @@ def ray_directory() -> Iterator[Path]:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ray_node() -> Iterator[str]:
-    """The address of a Ray of four CPUs, one for all tests of a process that ask for it.
+    """The address of a Ray of four CPUs, one for the tests of a module that ask for it.
 
-    To start one takes seconds, to join it none.
+    Not one for all modules: after the kills of some, it would start no actor for the next.
     """
     from ray.cluster_utils import Cluster  # only where a test asks for it
 
