@@ -1,7 +1,6 @@
 """What `python -m cluster ray-up` writes: Ray's own launcher takes it."""
 
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import pytest
 import yaml
 
 from cluster.config import Extra
+from tests.cluster.commands import environment
 from tests.cluster.in_process import cluster
 from tests.object_store import Server
 
@@ -168,7 +168,7 @@ def test_ray_up_makes_a_head_with_the_token_that_only_ssh_reaches(
             *(sys.executable, "-c", RAY_WITH_FEW_TYPES),
             *(*shlex.split(command)[1:], "--yes", "--no-config-cache"),
         ],
-        env=os.environ | cloud | {
+        env=environment() | cloud | {
             "HOME": str(home), "TMPDIR": str(tmp_path), "PATH": f"{stubs}:/usr/bin:/bin",
         },
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

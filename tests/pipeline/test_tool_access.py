@@ -363,10 +363,10 @@ def test_actors_without_a_place_are_named_with_what_they_ask_for() -> None:
         ({"actors": 3}, {"replicas": 4}, None),
         ({"actors": 2, "num_gpus": 0.5}, {"num_gpus": 1}, "2 GPUs are asked for and 0 are there;"),
         # 1.25 are the stages'.
-        ({"actors": 1, "num_cpus": 1}, {}, "2.25 CPUs are asked for and 2 are there;"),
+        ({"actors": 1, "num_cpus": 3}, {}, "4.25 CPUs are asked for and 4 are there;"),
         ({}, {"name": "vllm", "tensor_parallel_size": 2, "replicas": 3}, "6 GPUs are asked for"),
-        # Two actors in each of four stages, and one that asks the tools.
-        ({"actors": 3}, {"replicas": 9}, "2.25 CPUs are asked for and 2 are there;"),
+        # Four actors in each of four stages, and one that asks the tools.
+        ({"actors": 3}, {"replicas": 25}, "4.25 CPUs are asked for and 4 are there;"),
     ],
 )
 def test_more_than_the_cluster_has_is_one_line(
