@@ -24,6 +24,7 @@ from tools.calls import CLOSE, OPEN
 
 Ids = NDArray[np.int32]
 
+_WORD = "a"  # one token in any vocabulary
 _KEPT_PIECES = 4096  # of calls, with their tokens
 
 # Stands for an id the vocabulary does not have: models may have more rows than their tokenizer.
@@ -87,7 +88,28 @@ class TokenCodec:
         Raises:
             NotLossless: the tokens do not spell the text byte for byte.
         """
-        spaced = " " + text.strip()
+        return self._lossless(" " + text.strip())
+
+    def beginning(self, text: str) -> Ids:
+        """The canonical tokens of a document that begins with `text` and goes on, int32 [n].
+
+        Without the spaces and tabs at its end, as each token that may follow brings its own, but
+        with its line breaks; none for white space alone.
+
+        Raises:
+            NotLossless: the tokens do not spell the text byte for byte.
+        """
+        begun = " " + text.lstrip().rstrip(" \t")
+        if begun == " ":
+            return _ids([])
+        if begun[-1].isspace():
+            # Two line breaks are one token at the end of a text, but not before a word.
+            ids = self._lossless(begun + _WORD)
+            if self.token_bytes(ids[-1:]) == [_WORD.encode()]:
+                return ids[:-1]
+        return self._lossless(begun)
+
+    def _lossless(self, spaced: str) -> Ids:
         try:
             expected = spaced.encode()
         except UnicodeEncodeError:

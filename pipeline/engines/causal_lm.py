@@ -1,6 +1,6 @@
-"""What TorchEngine asks of a model in memory, and which of the two ways a model is run.
+"""What the torch engines ask of a model in memory, and which of the two ways a model is run.
 
-Shape suffixes: R rows, N samples being decoded, D hidden size, V vocabulary.
+Shape suffixes: R rows, N samples or texts being decoded, D hidden size, V vocabulary.
 """
 
 import logging
@@ -43,6 +43,30 @@ class Decoder(Protocol):
         ...
 
 
+class GrowingTexts(Protocol):
+    """Texts whose keys and values are kept while tokens are added to them."""
+
+    def begin(self) -> int:
+        """The number of a new, empty text."""
+        ...
+
+    def extend(self, numbers: Sequence[int], tokens: Sequence[Tokens]) -> Tensor:
+        """The hidden states [N, D] after the last token of N different texts.
+
+        Each text is given one token or more, which come after what it has. Where this raises,
+        all texts are as they were.
+        """
+        ...
+
+    def cut(self, number: int, length: int) -> None:
+        """Keep the first `length` tokens of a text."""
+        ...
+
+    def forget(self, number: int) -> None:
+        """Give up a text."""
+        ...
+
+
 class CausalLM(Protocol):
     """Forward passes of a model, and counts of what ran.
 
@@ -77,6 +101,10 @@ class CausalLM(Protocol):
 
         All prefixes have the same `beginning`.
         """
+        ...
+
+    def texts(self) -> GrowingTexts:
+        """A store of texts that grow, with none in it."""
         ...
 
 
@@ -152,12 +180,22 @@ def _difference(lm: CausalLM, expected_TV: Tensor) -> str | None:
     branches = lm.decoder([prefix], [(0, 3), (0, 2)])
     first_RV = lm.head.logits(branches.step(ids[[3, 2]].astype(np.int64), np.array([0, 1])))
     second_RV = lm.head.logits(branches.step(ids[[3, 4]].astype(np.int64), np.array([1, 0])))
+    texts_RV = lm.head.logits(_grown(lm.texts(), ids))
     lm.tokens_run = lm.padding_run = lm.head.rows_run = 0
-    got_RV = torch.cat([body_RV, first_RV, second_RV])
-    rows = [*range(_CHECKED_TOKENS), 0, 1, 2, 3, 2, 3, 4]
+    got_RV = torch.cat([body_RV, first_RV, second_RV, texts_RV])
+    rows = [*range(_CHECKED_TOKENS), 0, 1, 2, 3, 2, 3, 4, 2, 0, 3, 2, 2, 3]
     difference = float((got_RV - expected_TV[rows]).abs().max())
     # Half precision: other roundings and other attention kernels, through all layers.
     tolerance = 1e-3 if lm.dtype == torch.float32 else 5e-2
     if difference <= tolerance * float(expected_TV.abs().max()):
         return None
     return "not one whose logits are a linear map of its hidden states, token by token"
+
+
+def _grown(texts: GrowingTexts, ids: Tokens) -> Tensor:
+    """The hidden states [6, D] of two texts after 3 and 1, 4 and 3, then 3 and 4 of the tokens."""
+    numbers = [texts.begin(), texts.begin()]
+    first_ND = texts.extend(numbers, [ids[:3], ids[:1]])
+    second_ND = texts.extend(numbers, [ids[3:4], ids[1:3]])
+    texts.cut(numbers[0], 2)
+    return torch.cat([first_ND, second_ND, texts.extend(numbers, [ids[2:3], ids[3:4]])])

@@ -64,3 +64,13 @@ def check_samples(requests: Sequence[SampleRequest], params: SamplingParams, max
         for request in requests
     )
     check_lengths("sample", lengths, max_len)
+
+
+def longer_text(tokens: int, at_most: int) -> ContractError:
+    """The error of a text that gets longer than it may."""
+    return ContractError(
+        stage="generate",
+        doc_id="that grows",
+        got=f"a text of {tokens} tokens",
+        expected=f"at most {at_most} tokens",
+    )

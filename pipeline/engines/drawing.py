@@ -10,6 +10,8 @@ from torch import Tensor
 from torch.nn import functional
 
 _BLOCK = 256
+_COLD = 0.01  # below it logits are divided by so little that they may overflow
+_COLDEST = 1e-30  # float32 knows its inverse; all but the likeliest tokens have probability 0
 
 
 def uniform(seed: int, step: int) -> float:
@@ -28,6 +30,9 @@ def draw(logits_RV: Tensor, uniforms_RM: Tensor, *, temperature: float, top_p: f
     """
     if temperature == 0.0:
         return logits_RV.argmax(dim=-1, keepdim=True).expand(uniforms_RM.shape)
+    if temperature < _COLD:  # others give to the last bit what they always gave
+        logits_RV = logits_RV - logits_RV.amax(dim=-1, keepdim=True)
+        temperature = max(temperature, _COLDEST)
     if temperature != 1.0:
         logits_RV = logits_RV / temperature
     p_RV = torch.softmax(logits_RV, dim=-1)

@@ -48,7 +48,8 @@ class LMHead:
             ConfigError: weights or dtype give none.
         """
         logits_RV = self.logits(h_RD)
-        self._check(logits_RV.amax(dim=-1), h_RD.dtype)
+        if not all(are_numbers(logits_RV)):
+            raise no_numbers(h_RD.dtype)
         return logits_RV
 
     def logprobs(self, h_RD: Tensor, ids_RA: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -63,17 +64,24 @@ class LMHead:
             logits_RV = self.logits(h_RD[start : start + _ROWS_AT_ONCE])
             chosen_RA = logits_RV.gather(1, ids[start : start + _ROWS_AT_ONCE])
             normaliser_R1 = _logsumexp(logits_RV)
-            self._check(normaliser_R1, h_RD.dtype)
+            if not bool(torch.isfinite(normaliser_R1).all()):
+                raise no_numbers(h_RD.dtype)
             parts.append((chosen_RA - normaliser_R1).cpu())
         return torch.cat(parts).numpy()
 
-    @staticmethod
-    def _check(of_rows: Tensor, dtype: torch.dtype) -> None:
-        if not bool(torch.isfinite(of_rows).all()):
-            raise ConfigError(
-                f"the model's logits are not finite in {str(dtype).removeprefix('torch.')}: its "
-                "weights are damaged, or the numbers are too large for this dtype (model.dtype)"
-            )
+
+def are_numbers(logits_RV: Tensor) -> list[bool]:
+    """Whether the largest of each row is a number."""
+    answers: list[bool] = torch.isfinite(logits_RV.amax(dim=-1)).tolist()
+    return answers
+
+
+def no_numbers(dtype: torch.dtype) -> ConfigError:
+    """The error of rows whose logits are none, given the dtype of the model."""
+    return ConfigError(
+        f"the model's logits are not finite in {str(dtype).removeprefix('torch.')}: its "
+        "weights are damaged, or the numbers are too large for this dtype (model.dtype)"
+    )
 
 
 def _logsumexp(logits_RV: Tensor) -> Tensor:

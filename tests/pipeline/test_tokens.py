@@ -60,6 +60,33 @@ def test_gpt2_canonical_tokens_start_with_the_space_after_output(gpt2: TokenCode
     assert gpt2.count(" Hello world ") == 2
 
 
+@pytest.mark.shared_data
+@pytest.mark.parametrize(
+    ("begun", "on"),
+    [
+        ("One", " then"),
+        ("One two.", " Then"),
+        ("One two.", "\n\nThen"),
+        ("One\n", "Then"),
+        ("One\n\n", "Then"),
+        ("One\n \n\n", "Then"),
+    ],
+)
+def test_gpt2_tokens_of_a_beginning_are_those_of_the_whole_text(
+    gpt2: TokenCodec, begun: str, on: str
+) -> None:
+    ids = gpt2.beginning(begun)
+    assert b"".join(gpt2.token_bytes(ids)) == b" " + begun.encode()
+    assert gpt2.canonical(begun + on)[: len(ids)].tolist() == ids.tolist()
+
+
+@CODECS
+def test_a_beginning_has_no_space_at_its_end_and_one_before_it(codec: TokenCodec) -> None:
+    assert codec.beginning("\n One \t").tolist() == codec.canonical("One").tolist()
+    assert b"".join(codec.token_bytes(codec.beginning("One\n\t "))) == b" One\n"
+    assert codec.beginning(" \n").tolist() == []
+
+
 def test_byte_level_tokens_of_a_split_character_are_its_bytes() -> None:
     ids = BYTE_LEVEL.canonical("é x")
     assert BYTE_LEVEL.token_bytes(ids) == [b" ", b"\xc3", b"\xa9", b" ", b"x"]

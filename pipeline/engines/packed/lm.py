@@ -1,4 +1,4 @@
-"""PackedLM: the packed forward and its branches as the CausalLM that TorchEngine asks.
+"""PackedLM: the packed forward and its branches as the CausalLM that the torch engines ask.
 
 Shape suffixes: R rows, D hidden size.
 """
@@ -14,6 +14,7 @@ from pipeline.engines.causal_lm import Prefix
 from pipeline.engines.head import LMHead
 from pipeline.engines.packed.branches import PackedBranches
 from pipeline.engines.packed.model import KeptTokens, Tokens, forward
+from pipeline.engines.packed.texts import PackedTexts
 from pipeline.engines.packed.weights import Weights
 
 
@@ -58,3 +59,7 @@ class PackedLM:
         kept = [prefix.kept for prefix in prefixes if prefix.kept is not None]
         assert len(kept) == len(prefixes), "a packed model goes on from what it kept"
         return PackedBranches(self, self._weights, prefixes[0].beginning, kept, roots)
+
+    def texts(self) -> PackedTexts:
+        """A store of texts that grow, with none in it."""
+        return PackedTexts(self, self._weights)

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import torch
 
 from pipeline.engines.drawing import draw, uniform
@@ -51,6 +52,30 @@ def test_temperature_two_takes_the_square_root_of_odds() -> None:
 
 def test_temperature_zero_is_greedy() -> None:
     assert drawn(LOGITS[:2], [0.99, 0.0], temperature=0.0, top_p=1.0) == [0, 0]
+
+
+@pytest.mark.parametrize("temperature", [1e-3, 1e-12, 1e-30, 1e-40, 1e-300])
+@pytest.mark.parametrize("top_p", [1.0, 0.5])
+def test_the_likeliest_share_what_is_drawn_near_temperature_zero(
+    temperature: float, top_p: float
+) -> None:
+    # Divided by the temperature all of them are infinite in float32.
+    logits_RV = torch.tensor([[7e3, -torch.inf, 9e3, 9e3], [-9e3, -9e3, -7e3, -torch.inf]])
+    tokens = drawn(logits_RV.repeat(2, 1), [0.49, 0.49, 0.51, 0.51], temperature=temperature,
+                   top_p=top_p)  # fmt: skip
+    assert tokens == [2, 2, 3 if top_p == 1.0 else 2, 2]
+
+
+@pytest.mark.parametrize("temperature", [0.01, 0.3, 1.7])
+def test_the_temperature_divides_the_logits_as_they_are(temperature: float) -> None:
+    # At each border of the distribution: another rounding would draw other tokens.
+    logits_V = torch.randn(40, generator=torch.Generator().manual_seed(0)) * 9
+    p_V = torch.softmax(logits_V / temperature, dim=-1)
+    cdf_V, end = p_V.cumsum(dim=-1, dtype=torch.float64), p_V.sum().double()
+    numbers_V = (cdf_V / end).clamp(max=1 - 2**-53)
+    targets_V = (numbers_V * end).clamp(max=float(cdf_V[-1]) * (1 - 2**-53))
+    tokens = drawn(logits_V.repeat(40, 1), numbers_V.tolist(), temperature=temperature, top_p=1.0)
+    assert tokens == torch.searchsorted(cdf_V, targets_V, right=True).tolist()
 
 
 def test_an_impossible_token_is_never_drawn() -> None:

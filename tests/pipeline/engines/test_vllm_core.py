@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing
 from contextvars import Context
 from types import FrameType
 from typing import TypeVarTuple
@@ -15,8 +16,9 @@ from typing import TypeVarTuple
 import pytest
 
 from pipeline.engines import vllm_core
+from pipeline.engines.gone import EngineDied
 from pipeline.engines.vllm_core import reload_weights
-from pipeline.engines.vllm_loop import Running, run, stop
+from pipeline.engines.vllm_loop import Running, run, stop, stream
 from pipeline.engines.vllm_start import CoreSettings, environment
 from tools.base import ConfigError
 
@@ -135,6 +137,81 @@ def test_an_error_of_the_coroutine_is_raised_and_its_answer_returned(running: Ru
     assert run(running, answer("3")) == 3
     with pytest.raises(ValueError, match="'x'"):
         run(running, answer("x"))
+
+
+def test_what_one_loop_yields_crosses_to_another_in_order(running: Running) -> None:
+    threads: set[int] = set()
+
+    async def numbers() -> AsyncIterator[int]:
+        threads.add(threading.get_ident())
+        for number in range(100):
+            yield number
+            if number % 10 == 0:
+                await asyncio.sleep(0)
+        raise ValueError("that was all")
+
+    async def read() -> list[int]:
+        found = []
+        with pytest.raises(ValueError, match="that was all"):
+            async for number in stream(running, numbers):
+                found.append(number)
+        return found
+
+    assert asyncio.run(read()) == list(range(100))
+    assert threads == {running.thread.ident}
+
+
+class Endless:
+    """Numbers without end, as long as somebody reads them."""
+
+    def __init__(self) -> None:
+        self.cancelled = threading.Event()
+
+    async def numbers(self) -> AsyncIterator[int]:
+        try:
+            yield 0
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+
+
+def test_who_closes_a_stream_cancels_what_it_comes_from(running: Running) -> None:
+    endless = Endless()
+
+    async def read() -> None:
+        async with aclosing(stream(running, endless.numbers)) as numbers:
+            assert await anext(numbers) == 0
+
+    asyncio.run(read())
+    assert endless.cancelled.wait(60)
+
+
+def test_who_is_cancelled_in_a_stream_cancels_what_it_comes_from(running: Running) -> None:
+    endless = Endless()
+
+    async def read() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        async for _ in stream(running, endless.numbers):
+            task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(read())
+    assert endless.cancelled.wait(60)
+
+
+def test_a_stream_ends_with_the_loop_it_comes_from() -> None:
+    loop = asyncio.new_event_loop()
+    running = Running(loop, threading.Thread(target=loop.run_forever), None)
+    running.thread.start()
+
+    async def read() -> None:
+        async for _ in stream(running, Endless().numbers):
+            await asyncio.to_thread(stop, running)
+
+    with pytest.raises(EngineDied, match="vLLM was stopped"):
+        asyncio.run(read())
 
 
 SETTINGS = CoreSettings(

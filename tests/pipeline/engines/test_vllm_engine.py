@@ -1,5 +1,6 @@
 """VLLMEngine against what every engine must do, and what is its own."""
 
+import asyncio
 import shutil
 import threading
 from collections.abc import Iterator
@@ -13,13 +14,22 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 from pipeline.engines.checkpoint import weights_id
+from pipeline.engines.generation import Choosing, GenerationUsage
 from pipeline.engines.protocol import EngineUsage, SamplingParams
 from pipeline.engines.vllm_capabilities import vllm_version
 from pipeline.engines.vllm_engine import VLLMEngine
+from pipeline.engines.vllm_generation import VLLMGeneration
 from pipeline.tokens import TokenCodec
-from tests.pipeline.engines.asked import LOSSES, STOP_IDS, WIDTH, losses, sampling
+from tests.pipeline.engines.asked import LOSSES, STOP_IDS, WIDTH, ids, losses, sampling
 from tests.pipeline.engines.checkpoint_variants import save_vllm_checkpoint, with_other_weights
 from tests.pipeline.engines.conformance import POSITIONS, SAMPLES, TOKENS, Conformance, asking
+from tests.pipeline.engines.generation_conformance import (
+    GREEDY,
+    LONGEST,
+    GenerationConformance,
+    joined,
+    stretch,
+)
 from tests.pipeline.slow_reference import SlowReference
 from tests.pipeline.tiny_checkpoints import CONTEXT, VOCABULARY
 from tools.base import ConfigError, ContractError
@@ -62,8 +72,73 @@ def engine(checkpoint: Path) -> Iterator[VLLMEngine]:
     engine.close()
 
 
+@pytest.fixture
+def generation(engine: VLLMEngine) -> VLLMGeneration:
+    """On the vLLM of the other tests, and not closed before them."""
+    return VLLMGeneration(engine)
+
+
 class TestVLLMEngine(Conformance):
     """One engine answers all."""
+
+
+class TestVLLMGeneration(GenerationConformance):
+    """The same vLLM, with texts that grow in it."""
+
+
+def test_more_of_the_likeliest_than_vllm_tells_are_refused(generation: VLLMGeneration) -> None:
+    choosing = Choosing(max_new_tokens=1, trigger_id=257, trigger_k=50)
+    with pytest.raises(ConfigError, match=r"^api_top_k: got 50, expected at most 20: .*: torch$"):
+        asyncio.run(stretch(generation, ids(9), choosing))
+    assert len(asyncio.run(stretch(generation, ids(9), GREEDY))) == 12
+
+
+def test_whole_blocks_of_a_text_are_reused(generation: VLLMGeneration) -> None:
+    async def grow() -> tuple[GenerationUsage, GenerationUsage]:
+        async with generation.begin(LONGEST) as begun:
+            text = ids(55, seed=3)
+            steps = [step async for step in begun.stretch(text, GREEDY)]
+            first = generation.usage()
+            text = np.concatenate([joined(text, steps), ids(3)])
+            assert len([step async for step in begun.stretch(text, GREEDY)]) == 12
+        return first, generation.usage()
+
+    first, both = asyncio.run(grow())
+    # The last token of a stretch goes through nothing. 67 tokens did: two blocks of 32.
+    assert first == (1 + 55 + 11, 0, 12)
+    assert both == (first.run_tokens + 1 + 55 + 12 + 3 + 11 - 64, 64, 24)
+
+
+def test_a_prompt_that_is_reused_but_for_its_last_token_is_counted_once(
+    generation: VLLMGeneration,
+) -> None:
+    counts = []
+    for _ in range(2):
+        asyncio.run(stretch(generation, ids(32, seed=4), GREEDY))
+        counts.append(generation.usage())
+    assert counts == [(1 + 32 + 11, 0, 12), (1 + 32 + 11 + 1 + 11, 32, 24)]
+
+
+def test_a_stretch_that_is_left_ends_its_request(
+    engine: VLLMEngine, generation: VLLMGeneration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    llm = engine.core._running.llm
+    aborted, abort = threading.Event(), llm.abort
+
+    async def told_to_abort(*request: Any, **how: Any) -> None:
+        await abort(*request, **how)
+        aborted.set()
+
+    monkeypatch.setattr(llm, "abort", told_to_abort)
+
+    async def leave() -> None:
+        async with generation.begin(LONGEST) as begun:
+            async for _ in begun.stretch(ids(9), Choosing(max_new_tokens=80)):
+                break
+
+    asyncio.run(leave())
+    assert aborted.wait(10)
+    assert not llm.output_processor.has_unfinished_requests()
 
 
 def test_info_says_what_answers(engine: VLLMEngine, checkpoint: Path) -> None:
