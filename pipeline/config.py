@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from pipeline.engine_config import EngineConfig as EngineConfig
 from pipeline.engine_config import EnginesConfig, Kind, PoolPlan, plan_pools
 from pipeline.settings import Section, read_settings
-from tools.calls import is_tool_name
+from pipeline.tool_config import ServedTool, check_tool_names
 from tools.places import OutputField, Place, PlaceField
 
 # Appendix A: tools whose documents are pre-filtered get more positions and samples.
@@ -44,29 +44,15 @@ class SamplingConfig(Section):
     max_new_tokens: int = Field(default=64, ge=1)
 
 
-class ToolConfig(Section):
-    """One tool: its thresholds (Appendix A), its prompt, and how it is served."""
+class ToolConfig(ServedTool):
+    """One tool: how it is served, its prompt, and its thresholds (Appendix A)."""
 
     prompt: Path | None = None  # P(x); the paper's prompt for this tool when not given
-    factory: str | None = None  # "package.module:callable" of a tool of one's own
-    options: dict[str, Any] = Field(default_factory=dict)  # keyword arguments of the tool
     tau_s: float = Field(default=0.05, ge=0.0, lt=1.0)
     tau_f: float = Field(default=1.0, ge=0.0, allow_inf_nan=False)
     k: int = Field(default=5, ge=1)
     m: int = Field(default=5, ge=1)
     max_examples: int = Field(default=25_000, ge=1)  # Appendix B: up to 25k examples per API
-    actors: int = Field(default=0, ge=0)  # processes of its own; 0: inside the execute stage
-    batch_size: int = Field(default=32, ge=1)  # requests it is given at once, at most
-    timeout_s: float = Field(default=60.0, gt=0.0)  # for a batch; an actor that hangs is restarted
-    retries: int = Field(default=2, ge=0)  # of what may mend itself, and of a process that dies
-    num_gpus: float = Field(default=0.0, ge=0.0)  # for each actor
-    num_cpus: float = Field(default=0.0, ge=0.0)  # for each actor
-
-    @model_validator(mode="after")
-    def _resources_are_for_actors(self) -> "ToolConfig":
-        if not self.actors and (self.num_gpus or self.num_cpus):
-            raise ValueError("num_gpus and num_cpus are for actors; set actors to 1 or more")
-        return self
 
 
 class MtFilterConfig(Section):
@@ -122,9 +108,7 @@ class RunConfig(Section):
     @field_validator("tools")
     @classmethod
     def _tool_names_can_stand_in_a_call(cls, tools: dict[str, ToolConfig]) -> dict[str, ToolConfig]:
-        for name in tools:
-            if not is_tool_name(name):
-                raise ValueError(f"{name!r} is not a tool name: letters, digits and _ only")
+        check_tool_names(tools)
         return tools
 
     @model_validator(mode="before")

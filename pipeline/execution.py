@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -35,12 +36,11 @@ def record_results(
 ) -> pa.Table:
     """The unit with status, result and error of every call; rows and order unchanged.
 
-    Results become one line without call markers, at most `max_result_tokens` tokens long. A
-    result of which nothing is left is the status "empty".
+    Results are made insertable, at most `max_result_tokens` tokens long.
     """
     columns = {
         tool: {
-            request: _columns(answer, codec, max_result_tokens)
+            request: _columns(insertable(answer, codec, max_result_tokens))
             for request, answer in answers.items()
         }
         for tool, answers in results.items()
@@ -54,12 +54,21 @@ def record_results(
     return pa.Table.from_pylist(rows, schema=IN_FLIGHT)
 
 
-def _columns(answer: ToolResult, codec: TokenCodec, max_tokens: int) -> dict[str, Any]:
+def insertable(answer: ToolResult, codec: TokenCodec, max_result_tokens: int) -> ToolResult:
+    """`answer` as it can stand in a call: one line without call markers, of at most so many tokens.
+
+    A result of which nothing is left has the status "empty". What is not text that UTF-8 can hold
+    is replaced in `error` too.
+    """
     if answer.result is not None:
-        line = cap_result(sanitize_result(answer.result), codec.count, max_tokens)
-        answer = ToolResult.ok(line) if line else ToolResult.empty("the result is blank")
+        line = cap_result(sanitize_result(answer.result), codec.count, max_result_tokens)
+        return ToolResult.ok(line) if line else ToolResult.empty("the result is blank")
     error = answer.error and answer.error.encode("utf-8", "replace").decode("utf-8")
-    return {"status": str(answer.status), "result": answer.result, "error": error}
+    return replace(answer, error=error)
+
+
+def _columns(answer: ToolResult) -> dict[str, Any]:
+    return {"status": str(answer.status), "result": answer.result, "error": answer.error}
 
 
 def cap_result(text: str, count: Callable[[str], int], max_tokens: int) -> str:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -26,6 +27,7 @@ from pipeline.engines.watched_pool import PoolMembers
 from pipeline.stages.language_model import PoolAccess
 from pipeline.stages.tool_access import ToolAccess
 from pipeline.stages.tool_process import load_actors
+from pipeline.tool_config import ServedTool
 from tools.actors import ToolActor, health_of
 from tools.base import ConfigError, ToolformerError
 
@@ -81,7 +83,8 @@ def start_pools(config: RunConfig) -> Pools:
             tools=[
                 access_to(
                     name,
-                    config,
+                    tool,
+                    cache=config.tool_cache,
                     actors=[
                         ToolActor.options(num_gpus=tool.num_gpus, num_cpus=tool.num_cpus).remote(
                             name, tool.factory, tool.options
@@ -136,9 +139,13 @@ def kill_pools(pools: Pools) -> None:
         ray.kill(actor)
 
 
-def access_to(name: str, config: RunConfig, *, actors: Sequence[Any] = ()) -> ToolAccess:
-    """How the tool called `name` is reached; in the process that asks when there are no actors."""
-    tool = config.tools[name]
+def access_to(
+    name: str, tool: ServedTool, *, cache: Path | None, actors: Sequence[Any] = ()
+) -> ToolAccess:
+    """How the tool called `name` is reached; in the process that asks when there are no actors.
+
+    `cache` is the directory that its answers are kept in, if any.
+    """
     return ToolAccess(
         name=name,
         factory=tool.factory,
@@ -146,7 +153,7 @@ def access_to(name: str, config: RunConfig, *, actors: Sequence[Any] = ()) -> To
         timeout_s=tool.timeout_s,
         batch_size=tool.batch_size,
         retries=tool.retries,
-        cache=config.tool_cache,
+        cache=cache,
         num_gpus=tool.num_gpus,
         num_cpus=tool.num_cpus,
         actors=actors,

@@ -41,6 +41,7 @@ def read_settings(path: Path, kind: type[Settings], changes: Mapping[str, Any]) 
 def describe(error: ValidationError) -> str:
     """All problems of a configuration in one line: `key: what is wrong`, joined by "; "."""
     return "; ".join(
-        f"{'.'.join(str(part) for part in problem['loc']) or 'config'}: {problem['msg']}"
+        f"{'.'.join(str(part) for part in problem['loc']) or 'config'}: "
+        + problem["msg"].removeprefix("Value error, ")
         for problem in error.errors()
     )

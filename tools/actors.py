@@ -19,6 +19,7 @@ from tools.base import (
     ToolRequest,
     ToolResult,
     ToolStatus,
+    has_pages,
     one_line,
     uses_date,
 )
@@ -77,10 +78,15 @@ class ToolInfo(NamedTuple):
 
     version: str
     uses_date: bool
+    pages: bool
 
     def plain(self, request: ToolRequest) -> ToolRequest:
         """`request` without what the tool does not use."""
-        return request if self.uses_date or request.date is None else replace(request, date=None)
+        date = request.date if self.uses_date else None
+        page = request.page if self.pages else 0
+        if (date, page) == (request.date, request.page):
+            return request
+        return replace(request, date=date, page=page)
 
 
 class Served(NamedTuple):
@@ -130,7 +136,11 @@ class ToolHost:
             if isinstance(tool, LoadingTool):
                 _load(tool)
             self._tool = tool
-        return ToolInfo(version=self._tool.version, uses_date=uses_date(self._tool))
+        return ToolInfo(
+            version=self._tool.version,
+            uses_date=uses_date(self._tool),
+            pages=has_pages(self._tool),
+        )
 
     def run(self, requests: Sequence[ToolRequest]) -> Served | None:
         """The answers of the tool; None where it is not loaded: loading has no time limit.

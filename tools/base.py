@@ -66,10 +66,14 @@ class ToolStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRequest:
-    """One call to execute. `date` is the date of the document the call stands in, if known."""
+    """One call to execute. `date` is the date of the document the call stands in, if known.
+
+    `page` counts equal searches, from 0: one that is made again asks for what comes next.
+    """
 
     input: str
     date: dt.date | None = None
+    page: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +124,9 @@ class Tool(Protocol):
     A tool whose answers depend on the date of the document says so with an attribute
     `uses_date = True`. Without it the date never reaches the tool, so that equal inputs of
     documents of different days are one request.
+
+    One that has more to say to the same input says so with `pages = True`: it answers page 0 as if
+    there were no pages, and "empty" after the last. No other tool is ever asked for a later page.
     """
 
     name: str
@@ -131,6 +138,11 @@ class Tool(Protocol):
 def uses_date(tool: Tool) -> bool:
     """Whether the answers of `tool` depend on the date of the document a call stands in."""
     return bool(getattr(tool, "uses_date", False))
+
+
+def has_pages(tool: Tool) -> bool:
+    """Whether `tool` has more to say when it is asked the same again."""
+    return bool(getattr(tool, "pages", False))
 
 
 @runtime_checkable

@@ -199,8 +199,9 @@ def _rows(connection: sqlite3.Connection, keys: Sequence[bytes]) -> Iterator[tup
 
 def _key(request: ToolRequest) -> bytes:
     date = None if request.date is None else request.date.isoformat()
+    page = [request.page] if request.page else []  # files from before there were pages stay valid
     # ASCII: a sampled input may hold half of a surrogate pair.
-    text = json.dumps([request.input, date], ensure_ascii=True)
+    text = json.dumps([request.input, date, *page], ensure_ascii=True)
     return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).digest()
 
 

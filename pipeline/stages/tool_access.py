@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.stages.careful import CarefulCalls
-from pipeline.stages.tool_process import ProcessHere, ProcessOfActor, ToolProcess, load_actors
+from pipeline.stages.tool_process import (
+    ProcessHere,
+    ProcessHereInTime,
+    ProcessOfActor,
+    ToolProcess,
+    load_actors,
+)
 from pipeline.stages.tool_queue import QueueRules, ToolCall, ToolQueue
 from tools.actors import ToolHost, ToolInfo
 from tools.base import ToolRequest, ToolResult
@@ -40,17 +46,24 @@ class ToolAccess:
 class ToolClient:
     """Asks one tool. Waiting for a free process does not count towards the timeout."""
 
-    def __init__(self, access: ToolAccess, careful: CarefulCalls | None = None) -> None:
+    def __init__(
+        self,
+        access: ToolAccess,
+        careful: CarefulCalls | None = None,
+        *,
+        in_time_here: bool = False,
+    ) -> None:
         """Builds and loads the tool here when it has no actors, else waits until they have.
 
-        `careful` sets requests apart that end the process they run in, if that is this one.
+        `careful` sets requests apart that end the process they run in, if that is this one. With
+        `in_time_here` the timeout holds here as well: what hangs goes on, but is not waited for.
 
         Raises:
             ToolformerError: the tool cannot be built or loaded; from an actor, as the cause of a
                 RayTaskError.
         """
         self._name = access.name
-        processes, self._info = _processes(access, careful)
+        processes, self._info = _processes(access, careful, in_time_here)
         rules = QueueRules(
             tool=access.name,
             batch_size=access.batch_size,
@@ -139,12 +152,13 @@ class _DiskStore:
 
 
 def _processes(
-    access: ToolAccess, careful: CarefulCalls | None
+    access: ToolAccess, careful: CarefulCalls | None, in_time_here: bool
 ) -> tuple[Sequence[ToolProcess], ToolInfo]:
+    assert careful is None or not in_time_here, "what is asked with care is waited for"
     if not access.actors:
         host = ToolHost(access.name, access.factory, access.options)
         here = ProcessHere(access.name, host, careful)
-        return [here], here.info
+        return [ProcessHereInTime(here, access.timeout_s) if in_time_here else here], here.info
     info = load_actors(access.name, access.actors)
     return [
         ProcessOfActor(access.name, actor, info, access.timeout_s) for actor in access.actors

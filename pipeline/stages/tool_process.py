@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
+from contextlib import suppress
 from enum import Enum
 from typing import Any, Protocol
 
@@ -11,8 +12,9 @@ import ray
 
 from pipeline.engines.gone import GONE
 from pipeline.stages.careful import CarefulCalls
+from pipeline.stages.own_thread import OwnThread
 from tools.actors import Served, ToolHost, ToolInfo
-from tools.base import ConfigError, ToolformerError, ToolRequest
+from tools.base import ConfigError, ToolformerError, ToolRequest, ToolResult, ToolStatus
 
 # Until a process that died is back: a call that comes too early fails at once, a later one waits.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 8.0
@@ -46,7 +48,7 @@ class ProcessHere:
     def __init__(self, name: str, host: ToolHost, careful: CarefulCalls | None) -> None:
         """`careful` sets requests apart that end this process; without it they end it always."""
         self._name, self._host, self._careful = name, host, careful
-        self._thread = ThreadPoolExecutor(max_workers=1)
+        self._thread = OwnThread(f"tool {name}")
         self.info: ToolInfo = self._thread.submit(host.load).result()
 
     async def answer(self, batch: Sequence[ToolRequest]) -> Served | Lost:
@@ -55,12 +57,63 @@ class ProcessHere:
         return await self._careful.answer(self._name, batch, self._run)
 
     async def _run(self, batch: Sequence[ToolRequest]) -> Served:
-        served = await asyncio.wrap_future(self._thread.submit(self._host.run, batch))
-        assert served is not None, "loaded by the constructor"
-        return served
+        return await asyncio.wrap_future(self.begin(batch))
+
+    def begin(self, batch: Sequence[ToolRequest]) -> Future[Served]:
+        """The answers to a batch, once the thread has worked on it."""
+
+        def run() -> Served:
+            served = self._host.run(batch)
+            assert served is not None, "loaded by the constructor"
+            return served
+
+        return self._thread.submit(run)
+
+    async def until_idle(self) -> None:
+        """Wait until the thread has nothing left to do."""
+        await asyncio.wrap_future(self._thread.submit(lambda: None))
 
     async def until_back(self) -> None:
         raise AssertionError("the caller's own process is not lost")
+
+
+class ProcessHereInTime:
+    """The caller's own process where nobody waits for a batch for longer than `timeout_s`.
+
+    A batch that takes longer is answered "timeout" and goes on, since it cannot be ended. The
+    process has as long again to be done with it; from then on, while it is not, what else is asked
+    is answered "timeout" at once. It is used again when it is done.
+    """
+
+    def __init__(self, here: ProcessHere, timeout_s: float) -> None:
+        self._here, self._timeout_s = here, timeout_s
+        self._late: Future[Served] | None = None  # what was begun last, if it was given up
+        self._given_up = 0.0  # when
+
+    async def answer(self, batch: Sequence[ToolRequest]) -> Served | Lost:
+        if self._late is not None and not await self._is_done_by_now(self._late):
+            return _unanswered(batch, "not asked: the tool hangs in an earlier call")
+        self._late = None
+        running = self._here.begin(batch)
+        await self._until_idle(self._timeout_s)
+        if running.done():  # a busy event loop sees the answer and the end of the time at once
+            return running.result()
+        self._late, self._given_up = running, time.monotonic()
+        return _unanswered(batch, no_answer(self._timeout_s))
+
+    async def _is_done_by_now(self, late: Future[Served]) -> bool:
+        left_s = self._given_up + self._timeout_s - time.monotonic()
+        if not late.done() and left_s > 0:
+            await self._until_idle(left_s)
+        return late.done()
+
+    async def _until_idle(self, longest_s: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(longest_s):
+                await self._here.until_idle()
+
+    async def until_back(self) -> None:
+        await self._here.until_back()
 
 
 class ProcessOfActor:
@@ -115,6 +168,15 @@ class ProcessOfActor:
                 raise _differ(self._name, self._info, info)
             return
         raise _not_back(self._name, _RETURNING_S)
+
+
+def no_answer(timeout_s: float) -> str:
+    """The error of a call that has the status "timeout"."""
+    return f"no answer in {timeout_s:g} s"
+
+
+def _unanswered(batch: Sequence[ToolRequest], error: str) -> Served:
+    return Served([ToolResult(status=ToolStatus.TIMEOUT, error=error)] * len(batch), 0.0)
 
 
 def load_actors(name: str, actors: Sequence[Any]) -> ToolInfo:

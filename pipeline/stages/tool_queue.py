@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pipeline.stages.careful import DIED_OF_CALL
-from pipeline.stages.tool_process import Lost, ToolProcess
+from pipeline.stages.tool_process import Lost, ToolProcess, no_answer
 from tools.base import ToolRequest, ToolResult, ToolStatus
 from tools.metrics import record_waiting
 from tools.usage import ToolUsage
@@ -188,8 +188,7 @@ class ToolQueue:
 
     def _of_lost(self, lost: Lost) -> ToolResult:
         if lost is Lost.LATE:
-            error = f"no answer in {self._rules.timeout_s} s"
-            return ToolResult(status=ToolStatus.TIMEOUT, error=error)
+            return ToolResult(status=ToolStatus.TIMEOUT, error=no_answer(self._rules.timeout_s))
         return ToolResult.failed(DIED_OF_CALL)
 
     def _give_up(self, error: BaseException) -> None:

@@ -60,13 +60,20 @@ class BreakableTool:
 
 
 class LoadedTool(BreakableTool):
-    """The same, but it answers only after `load`; its answers hold the date it was given."""
+    """The same, but it answers only after `load`, with the date and the page it was given."""
 
-    def __init__(self, *, loads: str = "", pause_s: float = 0.0, uses_date: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        loads: str = "",
+        pause_s: float = 0.0,
+        uses_date: bool = False,
+        pages: bool = False,
+    ) -> None:
         super().__init__()
         self._loads, self._pause_s = loads, pause_s
         self._loaded = 0
-        self.uses_date = uses_date
+        self.uses_date, self.pages = uses_date, pages
 
     def load(self) -> None:
         if self._loads:
@@ -75,4 +82,7 @@ class LoadedTool(BreakableTool):
         self._loaded += 1
 
     def run(self, requests: Sequence[ToolRequest]) -> list[ToolResult]:
-        return [ToolResult.ok(f"{self._loaded} {request.date}") for request in requests]
+        return [
+            ToolResult.ok(f"{self._loaded} {request.date}" + f" page {request.page}" * self.pages)
+            for request in requests
+        ]

@@ -1,10 +1,15 @@
 import datetime as dt
+from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
-from pipeline.execution import cap_result, distinct_requests
+from pipeline.execution import cap_result, distinct_requests, insertable
 from pipeline.schemas import IN_FLIGHT
-from tools.base import ToolRequest
+from pipeline.tokens import TokenCodec
+from tools.base import ToolRequest, ToolResult, ToolStatus
+
+DEMO_MODEL = Path("pipeline/demo/model")
 
 
 def words(text: str) -> int:
@@ -54,3 +59,29 @@ def test_a_result_of_one_long_word_is_cut_inside_it() -> None:
 
 def test_a_result_of_which_nothing_fits_is_empty() -> None:
     assert cap_result("abc", lambda text: 9, 4) == ""
+
+
+@pytest.fixture(scope="module")
+def codec() -> TokenCodec:
+    return TokenCodec.load(str(DEMO_MODEL))
+
+
+def test_a_result_that_is_inserted_cannot_end_its_call(codec: TokenCodec) -> None:
+    answer = insertable(ToolResult.ok("a [b]\n-> c "), codec, 100)
+    assert answer == ToolResult.ok("a (b) - c")
+
+
+def test_a_result_that_is_inserted_has_so_many_tokens_at_most(codec: TokenCodec) -> None:
+    words_of_it = "the " * 40
+    answer = insertable(ToolResult.ok(words_of_it), codec, 7)
+    assert answer.result is not None and words_of_it.startswith(answer.result)
+    assert 1 <= codec.count(answer.result) <= 7
+
+
+def test_a_result_of_which_nothing_is_left_is_empty(codec: TokenCodec) -> None:
+    assert insertable(ToolResult.ok(" \n\0"), codec, 100) == ToolResult.empty("the result is blank")
+
+
+def test_what_is_no_result_stays_but_for_half_a_character_of_its_error(codec: TokenCodec) -> None:
+    answer = insertable(ToolResult.failed("no \ud83d here", retryable=True), codec, 100)
+    assert answer == ToolResult(status=ToolStatus.FAILED, error="no ? here", retryable=True)

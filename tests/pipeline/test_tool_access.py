@@ -134,6 +134,20 @@ def test_equal_inputs_of_different_days_are_one_request_unless_the_tool_uses_the
         assert usage.requests == len(set(expected))
 
 
+def test_pages_of_a_search_are_requests_of_their_own_where_the_tool_has_pages(
+    tmp_path: Path,
+) -> None:
+    requests = [ToolRequest(input="x", page=page) for page in (0, 1, 0)]
+    for pages, expected in ((False, ["1 None"] * 3), (True, ["page 0", "page 1", "page 0"])):
+        options = {"pages": pages}
+        factory = "tests.pipeline.breakable_tool:LoadedTool"
+        for known in (0, len(set(expected))):  # the second time from the disk
+            client = in_process(factory, options=options, cache=tmp_path)
+            results = asyncio.run(client.ask(requests, usage := ToolUsage()))
+            assert [str(result.result).removeprefix("1 None ") for result in results] == expected
+            assert (usage.requests, usage.from_disk) == (len(set(expected)), known)
+
+
 def test_only_what_may_mend_itself_is_asked_again(tmp_path: Path) -> None:
     client = in_process(options={"log": str(tmp_path / "log")})
     results = ask(client, "starting", "invalid", "one", usage=(usage := ToolUsage()))

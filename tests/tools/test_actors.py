@@ -8,6 +8,7 @@ import pytest
 from tools.actors import ToolHost
 from tools.base import ToolformerError, ToolRequest, ToolResult
 from tools.calendar_date import CalendarTool
+from tools.wikisearch.tool import WikiSearch
 
 LOADED = "tests.pipeline.breakable_tool:LoadedTool"
 BREAKABLE = "tests.pipeline.breakable_tool:BreakableTool"
@@ -49,6 +50,21 @@ def test_the_calendar_uses_the_date_and_the_calculator_does_not() -> None:
     assert CalendarTool.uses_date
     host = ToolHost("Calculator", None, {})
     assert not host.load().uses_date
+
+
+@pytest.mark.parametrize(("pages", "answer"), [(True, "1 None page 2"), (False, "1 None")])
+def test_a_later_page_is_asked_only_of_a_tool_that_has_pages(pages: bool, answer: str) -> None:
+    host = ToolHost("Breakable", LOADED, {"pages": pages})
+    info = host.load()
+    served = host.run([request := ToolRequest(input="x", page=2)])
+    assert served is not None and [result.result for result in served.results] == [answer]
+    assert info.pages == pages
+    assert info.plain(request).page == (2 if pages else 0)
+
+
+def test_wikisearch_has_pages_and_the_calculator_does_not() -> None:
+    assert WikiSearch.pages
+    assert not ToolHost("Calculator", None, {}).load().pages
 
 
 def test_health_counts_what_the_process_answered() -> None:

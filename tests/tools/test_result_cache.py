@@ -1,11 +1,13 @@
 """The cache on disk: what it keeps, and that nothing done to its files gives a wrong answer."""
 
 import datetime as dt
+import hashlib
 import os
 import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,23 @@ def test_what_a_tool_says_of_its_input_is_found_by_the_next_process(tmp_path: Pa
     again = ResultCache(tmp_path, "Tool", "1")
     assert again.get([*KEPT, ToolRequest(input="1 + 1", date=DAY)]) == KEPT
     assert again.take_warning() is None
+
+
+def test_later_pages_are_answers_of_their_own(tmp_path: Path) -> None:
+    cache = filled(tmp_path)
+    pages = {ToolRequest(input="1 + 1", page=n): ToolResult.ok(f"page {n}") for n in (1, 2)}
+    assert cache.get(list(pages)) == {}
+    cache.put(pages)
+    assert cache.get([*KEPT, *pages]) == KEPT | pages
+
+
+def test_files_of_before_there_were_pages_are_read(tmp_path: Path) -> None:
+    cache = filled(tmp_path)
+    cache.close()
+    with closing(sqlite3.connect(cache.path)) as connection:
+        keys = {bytes(key) for (key,) in connection.execute("SELECT key FROM results")}
+    for text in (r'["1 + 1", null]', r'["", "2021-03-09"]', r'["half of a pair: \ud83d", null]'):
+        assert hashlib.blake2b(text.encode(), digest_size=16).digest() in keys
 
 
 def test_that_a_tool_broke_or_was_late_is_not_kept(tmp_path: Path) -> None:

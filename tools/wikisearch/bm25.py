@@ -7,6 +7,7 @@ Lucene's formula and Anserini's parameters; bm25s computes every term's share wh
 a search adds up columns. Scores are float32.
 """
 
+import logging
 from array import array
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -30,6 +31,8 @@ PASSAGE_SCHEMA = pa.schema(
     ]
 )
 _ROWS_PER_BATCH = 8192
+
+logging.getLogger("bm25s").setLevel(logging.WARNING)  # it sets itself to DEBUG
 
 
 class BM25Index:

@@ -22,6 +22,8 @@ _VERSION = "2"
 class WikiSearch:
     """BM25 over Wikipedia passages, each answer as "Title > Section > snippet" (Table 10).
 
+    A later page of a search answers with the passages that come after those of the page before.
+
     Args:
         index: directory written by `python -m tools index-wikipedia`, of either backend.
         corpus: instead of it, a file of a few hundred pages to index in memory.
@@ -37,6 +39,7 @@ class WikiSearch:
     """
 
     name = "WikiSearch"
+    pages = True
 
     def __init__(
         self,
@@ -95,9 +98,12 @@ class WikiSearch:
         index = self._loaded()
         asked = [n for n, request in enumerate(requests) if unquoted(request.input)]
         results = [ToolResult.invalid("an empty search term")] * len(requests)
-        hits = index.search_batch([requests[n].input for n in asked], self._top_k)
+        # The first hits are the same however many are asked for.
+        depth = (max((requests[n].page for n in asked), default=0) + 1) * self._top_k
+        hits = index.search_batch([requests[n].input for n in asked], depth)
         for n, found in zip(asked, hits, strict=True):
-            results[n] = self._result(found)
+            first = requests[n].page * self._top_k
+            results[n] = self._result(found[first : first + self._top_k], requests[n].page)
         return results
 
     def _loaded(self) -> PassageIndex:
@@ -114,10 +120,10 @@ class WikiSearch:
             self._place, k1=self._k1, b=self._b, heap_mb=self._heap_mb, threads=self._threads
         )
 
-    def _result(self, hits: Sequence[Hit]) -> ToolResult:
+    def _result(self, hits: Sequence[Hit], page: int) -> ToolResult:
         text = sanitize_result("\n".join(hit.passage.result() for hit in hits))
         if not text:
-            return ToolResult.empty("no passage found")
+            return ToolResult.empty(f"no {'more passages' if page else 'passage'} found")
         return ToolResult.ok(cut_at_sentence_end(text, self._max_result_words))
 
 

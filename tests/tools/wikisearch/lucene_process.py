@@ -13,11 +13,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tools.base import ToolformerError
+from tools.base import ToolformerError, ToolRequest, ToolResult, ToolStatus
 from tools.wikisearch.index import Hit, PassageIndex
 from tools.wikisearch.jvm import java_calls, java_class, java_string, start_jvm
 from tools.wikisearch.passages import Passage
 from tools.wikisearch.saved import load_index
+from tools.wikisearch.tool import WikiSearch
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -46,6 +47,17 @@ class LuceneProcess:
         """The same, each query searched in a thread of its own, all at the same time."""
         found = self._ask("threads", str(index), queries, k, {})
         return [[_hit(*fields) for fields in hits] for hits in found]
+
+    def answers(
+        self, index: Path, requests: Sequence[ToolRequest], **options: int
+    ) -> list[ToolResult]:
+        """What WikiSearch(index, **options) answers to a batch; there is no date in it."""
+        asked = [(request.input, request.page) for request in requests]
+        answered = self._ask("answers", str(index), asked, options)
+        return [
+            ToolResult(status=ToolStatus(status), result=result, error=error)
+            for status, result, error in answered
+        ]
 
     def terms(self, texts: Sequence[str]) -> list[list[str]]:
         """What Lucene's English analyzer makes of each text."""
@@ -79,6 +91,8 @@ def _index(directory: str, **options: Any) -> PassageIndex:
 def _answer(kind: str, *arguments: Any) -> Any:
     if kind == "terms":
         return _terms(*arguments)
+    if kind == "answers":
+        return _answers(*arguments)
     directory, queries, k, options = arguments
     index = _index(directory, **options)
     if kind == "threads":
@@ -90,6 +104,14 @@ def _answer(kind: str, *arguments: Any) -> Any:
         [[h.passage_id, h.score, h.passage.title, h.passage.section, h.passage.text] for h in hits]
         for hits in found
     ]
+
+
+def _answers(
+    index: str, asked: Sequence[tuple[str, int]], options: dict[str, Any]
+) -> list[list[str | None]]:
+    tool = WikiSearch(index=index, java_heap_mb=128, **options)
+    results = tool.run([ToolRequest(input=text, page=page) for text, page in asked])
+    return [[result.status, result.result, result.error] for result in results]
 
 
 def _terms(texts: Sequence[str]) -> list[list[str]]:

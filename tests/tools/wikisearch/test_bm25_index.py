@@ -5,6 +5,7 @@ import pytest
 
 from tools.base import InputError
 from tools.wikisearch.bm25 import BM25Index, best, build_index
+from tools.wikisearch.generated import generated_passages, generated_queries
 from tools.wikisearch.index import MAX_QUERY_TERMS
 from tools.wikisearch.passages import Passage
 from tools.wikisearch.terms import Analyzer
@@ -47,6 +48,13 @@ def test_title_and_headings_are_searched(fruit: BM25Index) -> None:
     index = build_index([passage("Tide", "some words", "Moon", "Orbit"), passage("Sun", "words")])
     assert [hit.passage_id for hit in index.search("orbit of the moon", 2)] == [0]
     assert [hit.passage_id for hit in index.search("tides", 2)] == [0]
+
+
+def test_the_first_hits_do_not_depend_on_how_many_are_asked_for() -> None:
+    index = build_index(generated_passages(300, seed=1))
+    for query in generated_queries(30, seed=2):
+        many = index.search(query, 20)
+        assert [index.search(query, k) for k in (1, 5, 19)] == [many[:k] for k in (1, 5, 19)]
 
 
 def test_hits_carry_the_whole_passage() -> None:

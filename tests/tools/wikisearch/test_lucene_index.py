@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.wikisearch.lucene_process import LuceneProcess
-from tools.base import ToolformerError
+from tools.base import ToolformerError, ToolRequest, ToolResult
 from tools.wikisearch.bm25 import BM25Index, build_index
 from tools.wikisearch.corpus import ReadCounts, read_passages
 from tools.wikisearch.generated import generated_passages, generated_queries
@@ -152,6 +152,35 @@ def test_a_result_does_not_depend_on_its_batch(
     assert [lucene.search(zipf_index, [query], 5)[0] for query in queries[:20]] == found[:20]
     assert lucene.search(zipf_index, queries[::-1], 5, threads=4)[::-1] == found
     check_overlap(found, build_index(zipf), queries, at_least=0.98)
+
+
+def test_the_first_hits_do_not_depend_on_how_many_are_asked_for(
+    few: Path, zipf_index: Path, lucene: LuceneProcess
+) -> None:
+    queries = generated_queries(60, seed=7)
+    many = lucene.search(zipf_index, queries, 24)
+    assert lucene.search(zipf_index, queries, 5, threads=4) == [hits[:5] for hits in many]
+    (same,) = lucene.search(few, ["same"], 40)
+    assert lucene.search(few, ["same"], 6) == [same[:6]]
+
+
+def test_later_pages_go_on_after_the_passages_of_the_page_before(
+    zipf_index: Path, lucene: LuceneProcess
+) -> None:
+    queries = generated_queries(10, seed=8)
+    requests = [ToolRequest(input=query, page=page) for page in (1, 0, 2) for query in queries]
+    options = {"top_k": 3, "max_result_words": 1000}
+    answers = lucene.answers(zipf_index, requests, **options)
+    second, first, third = answers[:10], answers[10:20], answers[20:]
+    found = lucene.search(zipf_index, queries, 9)
+    for one, two, three, hits in zip(first, second, third, found, strict=True):
+        texts = [hit.passage.result() for hit in hits]
+        assert [one, two, three] == [
+            ToolResult.ok(" ".join(texts[n : n + 3]))
+            if n < len(texts)
+            else ToolResult.empty("no more passages found")
+            for n in (0, 3, 6)
+        ]
 
 
 @pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="only Linux tells what is shared")

@@ -54,6 +54,24 @@ def test_several_passages_follow_each_other(corpus: Path) -> None:
     )
 
 
+def test_later_pages_go_on_after_the_passages_of_the_page_before(tmp_path: Path) -> None:
+    pages = [[f"Page {n}", "A moon " + "and another " * n + "moon shines."] for n in range(1, 6)]
+    lines = [json.dumps({"wikipedia_title": page[0], "text": page}) for page in [*pages, *PAGES]]
+    (tmp_path / "pages.jsonl").write_text("\n".join(lines))
+    corpus = str(tmp_path / "pages.jsonl")
+    (all_six,) = ask(WikiSearch(corpus=corpus, top_k=6, max_result_words=500), "moon")
+    tool = WikiSearch(corpus=corpus, top_k=2, max_result_words=500)
+    batch = [("moon", 2), ("rod", 0), ("moon", 0), ("", 1), ("moon", 3), ("moon", 1), ("rod", 1)]
+    results = tool.run([ToolRequest(input=text, page=page) for text, page in batch])
+    third, rod, first, blank, fourth, second, no_more = results
+    assert [first, rod] == ask(tool, "moon", "rod")
+    assert all_six.result is not None and all_six.result.count(" > ") == 6
+    assert all_six.result == " ".join(str(page.result) for page in (first, second, third))
+    assert fourth == no_more == ToolResult.empty("no more passages found")
+    assert blank == ToolResult.invalid("an empty search term")
+    assert rod.result is not None
+
+
 def test_a_long_result_ends_with_a_sentence(corpus: Path) -> None:
     (result,) = ask(WikiSearch(corpus=str(corpus), max_result_words=12), "reels")
     assert result.result == "Spin fishing > Reels > There are two reels."
