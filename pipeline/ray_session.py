@@ -1,13 +1,16 @@
 """Ray, started for one command or joined where it already runs, and its errors in our words."""
 
+import gc
 import json
 import logging
 import os
 import socket
 import time
+import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import ray
@@ -69,14 +72,31 @@ def _of_this_process(address: str | None) -> Iterator[None]:
         )
     try:
         yield
-    except BaseException:
+    except BaseException as error:
+        _let_go_of_stages(error)
         deadline = time.monotonic() + _STAGES_END_S
-        while _stages_alive() and time.monotonic() < deadline:
+        while stages_alive() and time.monotonic() < deadline:
             time.sleep(_POLL_S)
         raise
 
 
-def _stages_alive() -> bool:
+def _let_go_of_stages(error: BaseException) -> None:
+    """Have nothing hold Ray Data's actors any more, which live as long as somebody does.
+
+    The frames behind an error do, until it is forgotten.
+    """
+    for each in _and_behind(error):
+        for innermost, _ in traceback.walk_tb(each.__traceback__):
+            frame: FrameType | None = innermost
+            while frame is not None:  # a frame of a thread that has ended holds its callers'
+                if str(frame.f_globals.get("__name__")).startswith("ray.data."):
+                    with suppress(RuntimeError):  # it is at work
+                        frame.clear()
+                frame = frame.f_back
+    gc.collect()  # what Ray Data holds in circles, also of earlier runs of this process
+
+
+def stages_alive() -> bool:
     """Whether Ray Data still has an actor in this job: it finishes what it has, and may write."""
     job = ray.get_runtime_context().get_job_id()
     alive = ray._private.state.actors(
@@ -147,6 +167,17 @@ def _standard_error_closed() -> Iterator[None]:
 
 def our_error(error: BaseException) -> ToolformerError | None:
     """The error of this system that made a Ray task, actor or graph fail, if there is one."""
+    # Ray's copy of an error is of its class as well, but its text is a whole traceback.
+    ours = (
+        each
+        for each in _and_behind(error)
+        if isinstance(each, ToolformerError) and not isinstance(each, RayError)
+    )
+    return next(ours, None)
+
+
+def _and_behind(error: BaseException) -> Iterator[BaseException]:
+    """An error and those it came from, each once."""
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while waiting:
@@ -154,12 +185,9 @@ def our_error(error: BaseException) -> ToolformerError | None:
         if current is None or id(current) in seen:
             continue
         seen.add(id(current))
-        # Ray's copy of an error is of its class as well, but its text is a whole traceback.
-        if isinstance(current, ToolformerError) and not isinstance(current, RayError):
-            return current
+        yield current
         waiting += [getattr(current, "cause", None), current.__cause__, current.__context__]
         waiting += [argument for argument in current.args if isinstance(argument, Exception)]
-    return None
 
 
 def short_text(error: BaseException) -> str:

@@ -1,7 +1,7 @@
 import logging
 import os
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import uuid
@@ -12,6 +12,11 @@ import pytest
 from upath import UPath
 
 from tests.object_store import Server
+from tests.small_disk import mounted
+
+# Whoever starts the tests in the background of a shell has them, and all they start, ignore Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Tests start hundreds of interpreters: where no bytecode is kept, each compiles what it imports,
 # with torch and transformers three times the work of a whole run of the demo.
@@ -54,7 +59,9 @@ def ray_node() -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in OF_RAY.items():
             patch.setenv(name, value)
-        node = {"num_cpus": 4, "include_dashboard": False, "temp_dir": str(directory)}
+        # Nobody reads logs on a terminal, and nothing grows: each would be a Python process more.
+        without = {"include_dashboard": False, "include_log_monitor": False, "no_monitor": True}
+        node = {"num_cpus": 4, "temp_dir": str(directory)} | without
         cluster = Cluster(initialize_head=True, head_node_args=node)
     yield cluster.address
     cluster.shutdown()  # type: ignore[no-untyped-call]
@@ -74,15 +81,8 @@ def local_ray(ray_node: str) -> Iterator[None]:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 128 KiB, mounted for one test."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small file system needs root")
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", str(place)]
-    if subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("this system does not let root mount a tmpfs")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
+    with mounted(tmp_path / "disk", "128k") as place:
+        yield place
 
 
 @pytest.fixture(scope="session")

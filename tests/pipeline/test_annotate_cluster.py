@@ -40,7 +40,8 @@ def cluster(ray_directory: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[st
             [
                 str(Path(sys.executable).parent / "ray"), "start", "--head", "--block",
                 f"--port={port}", "--node-ip-address=127.0.0.1", "--num-cpus=4",
-                "--include-dashboard=false", f"--temp-dir={temporary}",
+                "--include-dashboard=false", "--include-log-monitor=false", "--no-monitor",
+                f"--temp-dir={temporary}",
             ],
             cwd=temporary, start_new_session=True, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
