@@ -13,10 +13,10 @@ from pipeline.documents.language import english_or_not
 from training.cli import app
 from training.world import arithmetic
 from training.world.arithmetic import render
-from training.world.corpus import HeldOut, held_out_corpus, write_corpus
+from training.world.corpus import Corpus, held_out_corpus, known_corpus, write_corpus
 from training.world.document import Document
 from training.world.examples import training_documents
-from training.world.grammar import expand, forms, sections
+from training.world.grammar import MARK, expand, finetuning_forms, forms, sections
 from training.world.names import is_held_out
 from training.world.questions import call_with, wordings
 
@@ -24,7 +24,7 @@ DEMO = Path("pipeline/demo")
 
 
 @pytest.fixture(scope="module")
-def corpus() -> HeldOut:
+def corpus() -> Corpus:
     return held_out_corpus()
 
 
@@ -35,7 +35,7 @@ def training() -> list[Document]:
 
 
 def test_the_world_is_the_same_bytes_twice_and_those_are_the_committed_ones(
-    tmp_path: Path, corpus: HeldOut
+    tmp_path: Path, corpus: Corpus
 ) -> None:
     write_corpus(tmp_path, held_out_corpus())
     write_corpus(tmp_path / "again", corpus)
@@ -49,7 +49,7 @@ def test_the_world_is_the_same_bytes_twice_and_those_are_the_committed_ones(
     )
 
 
-def test_another_seed_gives_other_documents(corpus: HeldOut) -> None:
+def test_another_seed_gives_other_documents(corpus: Corpus) -> None:
     texts = {document.text for document in corpus.documents}
     others = {document.text for document in held_out_corpus(seed=1).documents}
     assert len(texts & others) < len(texts) / 20
@@ -72,6 +72,41 @@ def test_no_form_is_both_trained_and_held_out() -> None:
         assert len(set(trained)) == len(trained) or section == "date.form"
 
 
+def test_the_command_writes_documents_to_finetune_on_under_names_of_their_own(
+    tmp_path: Path,
+) -> None:
+    asked = ["world", "--out", str(tmp_path), "--documents", "3", "--seed", "1", "--forms", "known"]
+    ended = CliRunner().invoke(app, asked)
+    assert ended.exit_code == 0, ended.output
+    written = pq.read_table(tmp_path / "documents.parquet").to_pylist()
+    assert [row["doc_id"] for row in written] == ["known-1-0000", "known-1-0001", "known-1-0002"]
+    expected = known_corpus(seed=1, num_documents=3).documents
+    assert [row["text"] for row in written] == [document.text for document in expected]
+
+
+def test_forms_to_finetune_on_are_others_than_those_of_pretraining_and_the_held_out() -> None:
+    with_more = [section for section in sections() if finetuning_forms(section)]
+    assert len(with_more) >= 40
+    for section in with_more:
+        more, known = finetuning_forms(section), forms(section, held_out=False)
+        assert len(set(more)) == len(more)
+        assert not set(more) & {*known, *forms(section, held_out=True)}
+        assert all((MARK in form) == (MARK in known[0]) for form in more)
+
+
+def test_documents_to_finetune_on_have_nothing_that_is_held_out(corpus: Corpus) -> None:
+    documents = known_corpus(seed=3, num_documents=400).documents
+    text = " ".join(document.text for document in documents)
+    words = set(text.replace(".", " ").replace(",", " ").replace(";", " ").split())
+    for entity in corpus.world.entities:
+        if entity.kind in ("person", "town", "river"):
+            assert not set(entity.title.split()) & words
+    calls = [mark.right.call for document in documents for mark in document.marks]
+    computations = [call.input for call in calls if call.tool == "Calculator"]
+    assert len(computations) > 80
+    assert not any(arithmetic.is_held_out(each) for each in computations)
+
+
 def test_every_kind_of_sentence_with_a_call_has_held_out_forms() -> None:
     with_calls = [name for name in sections() if "@" in "".join(forms(name, held_out=False))]
     assert len(with_calls) == 24
@@ -79,7 +114,7 @@ def test_every_kind_of_sentence_with_a_call_has_held_out_forms() -> None:
 
 
 def test_the_words_of_held_out_names_never_stand_in_training_text(
-    corpus: HeldOut, training: list[Document]
+    corpus: Corpus, training: list[Document]
 ) -> None:
     known = " ".join(document.text for document in training)
     trained_words = set(known.replace(".", " ").replace(",", " ").replace(";", " ").split())
@@ -97,7 +132,7 @@ def test_held_out_computations_and_dates_never_stand_in_training_calls(
     assert not any(arithmetic.is_held_out(each) for each in computations)
 
 
-def test_every_held_out_computation_is_one(corpus: HeldOut) -> None:
+def test_every_held_out_computation_is_one(corpus: Corpus) -> None:
     inputs = [mark.right.call for document in corpus.documents for mark in document.marks]
     computations = [call.input for call in inputs if call.tool == "Calculator"]
     assert len(computations) > 40
@@ -105,7 +140,7 @@ def test_every_held_out_computation_is_one(corpus: HeldOut) -> None:
 
 
 def test_every_mark_stands_before_a_word_that_its_result_contains(
-    corpus: HeldOut, training: list[Document]
+    corpus: Corpus, training: list[Document]
 ) -> None:
     for document in [*corpus.documents, *training]:
         for mark in document.marks:
@@ -115,7 +150,7 @@ def test_every_mark_stands_before_a_word_that_its_result_contains(
             assert word in mark.right.result, (document.text, mark)
 
 
-def test_the_words_of_a_search_stand_before_the_call(corpus: HeldOut) -> None:
+def test_the_words_of_a_search_stand_before_the_call(corpus: Corpus) -> None:
     searches = 0
     for document in corpus.documents:
         for mark in document.marks:
@@ -127,7 +162,7 @@ def test_the_words_of_a_search_stand_before_the_call(corpus: HeldOut) -> None:
 
 
 def test_a_question_names_what_stands_before_it_and_its_answer_is_a_fact_of_the_page(
-    corpus: HeldOut,
+    corpus: Corpus,
 ) -> None:
     facts = {
         call_with(asked): (entity.title, fact.answer)
@@ -149,7 +184,7 @@ def test_a_question_names_what_stands_before_it_and_its_answer_is_a_fact_of_the_
 
 
 def test_a_translation_stands_behind_its_phrase_and_neither_was_trained(
-    corpus: HeldOut, training: list[Document]
+    corpus: Corpus, training: list[Document]
 ) -> None:
     trained = {mark.right for document in training for mark in document.marks}
     english = {right.result for right in trained if right.call.tool == "MT"}
@@ -164,7 +199,7 @@ def test_a_translation_stands_behind_its_phrase_and_neither_was_trained(
     assert translations > 25
 
 
-def test_the_filter_for_mt_keeps_most_translations_and_nothing_else(corpus: HeldOut) -> None:
+def test_the_filter_for_mt_keeps_most_translations_and_nothing_else(corpus: Corpus) -> None:
     settings = MtFilterConfig()
     identify = english_or_not(settings)
     assert identify is not None
@@ -181,7 +216,7 @@ def test_the_filter_for_mt_keeps_most_translations_and_nothing_else(corpus: Held
     assert sum(kept) >= 0.8 * len(kept)
 
 
-def test_the_operands_stand_before_the_call(corpus: HeldOut) -> None:
+def test_the_operands_stand_before_the_call(corpus: Corpus) -> None:
     for document in corpus.documents:
         for mark in document.marks:
             if mark.right.call.tool == "Calculator":
@@ -192,7 +227,7 @@ def test_the_operands_stand_before_the_call(corpus: HeldOut) -> None:
                 assert all(number in before for number in known), document.text
 
 
-def test_the_encyclopedia_knows_the_facts_of_the_demo_documents(corpus: HeldOut) -> None:
+def test_the_encyclopedia_knows_the_facts_of_the_demo_documents(corpus: Corpus) -> None:
     lines = (DEMO / "encyclopedia.jsonl").read_text(encoding="utf-8").splitlines()
     pages = {page["wikipedia_title"]: page["text"] for page in map(json.loads, lines)}
     for document in corpus.documents:
@@ -212,7 +247,7 @@ def test_passages_of_the_encyclopedia_are_short_sentences() -> None:
         assert all(5 <= len(body.split()) <= 25 for body in bodies), bodies
 
 
-def test_titles_of_the_encyclopedia_are_unique(corpus: HeldOut) -> None:
+def test_titles_of_the_encyclopedia_are_unique(corpus: Corpus) -> None:
     titles = [entity.title for entity in corpus.world.entities]
     assert len(set(titles)) == len(titles) >= 200
     assert all(is_held_out(entity.title) for entity in corpus.world.entities if

@@ -47,8 +47,8 @@ class TrainingStream(Dataset[Tokens]):
         number, place = divmod(index, len(self._examples))
         if number != self._order_of[0]:
             generator = np.random.default_rng([self._seed, number])
-            order = generator.permutation(len(self._examples)) if number else None
-            self._order_of = (number, np.arange(len(self._examples)) if order is None else order)
+            num = len(self._examples)
+            self._order_of = (number, generator.permutation(num) if number else np.arange(num))
         return self._examples[int(self._order_of[1][place])]
 
 

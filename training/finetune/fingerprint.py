@@ -4,12 +4,12 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.build.dataset import BUILD_MARK
+from pipeline.build.mark import read_build_mark
 from pipeline.config import ModelConfig
 from pipeline.engines.checkpoint import weights_id
 from pipeline.fingerprint import changes
-from tools.base import ConfigError, InputError
-from tools.places import read_bytes, why
+from pipeline.rundir import RunDir
+from tools.base import ConfigError
 from training.finetune.batches import Tokens
 from training.finetune.config import FinetuneConfig
 
@@ -31,11 +31,12 @@ def fingerprint_of(
     values = config.model_dump(mode="json", exclude=_FREE)
     zero = values.pop("zero")
     values |= {f"zero.{name}": value for name, value in zero.items()}
+    built = read_build_mark(RunDir(config.run))
     digest = hashlib.blake2b(digest_size=16)
     for index in range(len(development)):
         digest.update(development[index].input_ids.tobytes())
     return values | {
-        "build": _build_stamp(config),
+        "build": hashlib.blake2b(built, digest_size=16).hexdigest(),
         "model": weights_id(model.path, model.revision),
         "development": digest.hexdigest(),
     }
@@ -52,11 +53,3 @@ def check_unchanged(before: Mapping[str, Any], now: Mapping[str, Any], place: ob
             f"{place}: begun with other settings: {'; '.join(changed)}; set them back, or choose "
             "another --out"
         )
-
-
-def _build_stamp(config: FinetuneConfig) -> str:
-    path = config.run / BUILD_MARK
-    try:
-        return hashlib.blake2b(read_bytes(path), digest_size=16).hexdigest()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {why(error)}; build the run first") from None

@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import yaml
 
+from pipeline.markdown import markdown_template
 from training.finetune.record import FinetuneRecord
 
-_TEMPLATE = "model_card.md.j2"
+_TEMPLATE = Path(__file__).with_name("model_card.md.j2")
 # Paths of this machine, and how the work was divided, are nobody else's business.
 _PRIVATE = {"run", "out", "model", "development", "micro_batch_size", "gradient_checkpointing"}
 
@@ -16,18 +16,9 @@ _PRIVATE = {"run", "out", "model", "development", "micro_batch_size", "gradient_
 def model_card(record: FinetuneRecord) -> str:
     """The card of the model in `record.config.out`; it names no path of this machine."""
     config = record.config
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=False,  # Markdown; nothing in it comes from documents
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["thousands"] = lambda number: f"{number:,}"
     with_calls = config.dataset == "dataset"
     base_model = public_name(record.base_model)
-    return environment.get_template(_TEMPLATE).render(
+    return markdown_template(_TEMPLATE).render(
         metadata=yaml.safe_dump(_metadata(record.base_model, with_calls), sort_keys=False),
         name=f"{base_model.split('/')[-1]}, finetuned on {'C*' if with_calls else 'C'}",
         base_model=base_model,

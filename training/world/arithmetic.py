@@ -5,7 +5,7 @@ import zlib
 from fractions import Fraction
 
 from tools.calls import ApiCall
-from training.world.grammar import capitalise, expand, forms
+from training.world.grammar import capitalise, expand
 from training.world.items import Answered, Item
 from training.world.names import HELD_OUT_MODULUS
 from training.world.slots import Slots
@@ -101,8 +101,8 @@ def draw(slots: Slots, rng: random.Random) -> Item:
             break
     slots.set(a=str(a), b=str(b), c=str(c), r=right.result)
     new = rng.choice(("setup", "answer", "both")) if held_out else ""
-    setup = rng.choice(forms(f"{operation}.setup", held_out=new in ("setup", "both")))
-    answer = rng.choice(forms(f"{operation}.answer", held_out=new in ("answer", "both")))
+    setup = rng.choice(slots.forms(f"{operation}.setup", held_out=new in ("setup", "both")))
+    answer = rng.choice(slots.forms(f"{operation}.answer", held_out=new in ("answer", "both")))
     joint = rng.choice(_JOINTS)
     filled_setup = capitalise(expand(setup, slots.fill, rng))
     filled_answer = expand(answer + rng.choice(_TAILS), slots.fill, rng)
@@ -112,4 +112,5 @@ def draw(slots: Slots, rng: random.Random) -> Item:
         text=f"{filled_setup}{joint}{filled_answer}.",
         calls=(right,),
         wrong=(_wrong(operation, a, b, c, rng),),
+        answers=((right.result,),),
     )

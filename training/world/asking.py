@@ -3,7 +3,7 @@
 import random
 
 from training.world.encyclopedia import World
-from training.world.grammar import capitalise, expand, forms
+from training.world.grammar import capitalise, expand
 from training.world.items import Item
 from training.world.questions import answered
 from training.world.slots import Slots
@@ -18,8 +18,8 @@ def draw(world: World, slots: Slots, rng: random.Random) -> Item:
     entity = rng.choice(world.entities)
     fact = rng.choice(entity.facts)
     new = rng.choice(("sentence", "clause", "both")) if held_out else ""
-    clause = rng.choice(forms(f"clause.{fact.relation}", held_out=new in ("clause", "both")))
-    sentence = rng.choice(forms("asking.sentence", held_out=new in ("sentence", "both")))
+    clause = rng.choice(slots.forms(f"clause.{fact.relation}", held_out=new in ("clause", "both")))
+    sentence = rng.choice(slots.forms("asking.sentence", held_out=new in ("sentence", "both")))
     slots.set(subject=entity.title, answer=fact.answer)
     slots.set(clause=expand(clause, slots.fill, rng))
     text = capitalise(expand(sentence, slots.fill, rng)) + "."
@@ -27,4 +27,5 @@ def draw(world: World, slots: Slots, rng: random.Random) -> Item:
     others = [(entity, other) for other in entity.facts if other is not fact][:1]
     others += [(stranger, rng.choice(stranger.facts))] if stranger is not entity else []
     wrong = tuple(answered(*other, rng) for other in others)
-    return Item(text=text, calls=(answered(entity, fact, rng),), wrong=(wrong,))
+    right = answered(entity, fact, rng)
+    return Item(text=text, calls=(right,), wrong=(wrong,), answers=((fact.answer,),))

@@ -1,4 +1,4 @@
-"""The embedded demo data: held-out documents and the encyclopedia that knows their facts."""
+"""Documents of a world, the demo's or another, and the encyclopedia that knows their facts."""
 
 import json
 import random
@@ -11,32 +11,54 @@ import pyarrow.parquet as pq
 from pipeline.schemas import DOCUMENTS
 from training.world.document import Document, draw_document
 from training.world.encyclopedia import World, kilt_record
+from training.world.grammar import Forms
 from training.world.names import Names
 
 DOCUMENTS_FILE = "documents.parquet"
 ENCYCLOPEDIA_FILE = "encyclopedia.jsonl"
 NUM_DOCUMENTS = 240
 _NUM_PAGES = 320
+_NUM_KNOWN_PAGES = 3000  # as in pretraining: few facts are told twice, so none is learned by heart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldOut:
-    """Documents of the held-out world and the encyclopedia they draw their facts from."""
+class Corpus:
+    """Documents and the world whose encyclopedia they draw their facts from."""
 
     world: World
     documents: tuple[Document, ...]
 
 
-def held_out_corpus(*, seed: int = 0, num_documents: int = NUM_DOCUMENTS) -> HeldOut:
+def held_out_corpus(*, seed: int = 0, num_documents: int = NUM_DOCUMENTS) -> Corpus:
     """Documents with names, numbers, days and surface forms that training never sees.
 
     Seed 0 is the demo; other seeds give other documents to measure on.
     """
-    rng = random.Random(f"held out {seed}")
-    names = Names(held_out=True)
-    world = World(names, _NUM_PAGES, rng)
-    documents = tuple(draw_document(world, names, rng) for _ in range(num_documents))
-    return HeldOut(world=world, documents=documents)
+    return _corpus(f"held out {seed}", num_documents, held_out=True, num_pages=_NUM_PAGES)
+
+
+def corpus_of(forms: Forms, *, seed: int, num_documents: int) -> Corpus:
+    """`known_corpus` or `held_out_corpus`."""
+    draw = known_corpus if forms == "known" else held_out_corpus
+    return draw(seed=seed, num_documents=num_documents)
+
+
+def known_corpus(*, seed: int, num_documents: int) -> Corpus:
+    """Documents to finetune on: names, numbers and days such as pretraining shows a model.
+
+    The surface forms are those of pretraining and some more; all that is held out stays unseen.
+    """
+    return _corpus(f"known {seed}", num_documents, held_out=False, num_pages=_NUM_KNOWN_PAGES)
+
+
+def _corpus(seed: str, num_documents: int, *, held_out: bool, num_pages: int) -> Corpus:
+    rng = random.Random(seed)
+    names = Names(held_out=held_out)
+    world = World(names, num_pages, rng)
+    documents = tuple(
+        draw_document(world, names, rng, finetuning=not held_out) for _ in range(num_documents)
+    )
+    return Corpus(world=world, documents=documents)
 
 
 def documents_table(documents: tuple[Document, ...], series: str = "demo") -> pa.Table:
@@ -57,7 +79,7 @@ def documents_table(documents: tuple[Document, ...], series: str = "demo") -> pa
     return pa.Table.from_pylist(rows, schema=DOCUMENTS)
 
 
-def write_corpus(out: Path, corpus: HeldOut, series: str = "demo") -> None:
+def write_corpus(out: Path, corpus: Corpus, series: str = "demo") -> None:
     """Writes the documents as Parquet and the encyclopedia as KILT JSON lines."""
     out.mkdir(parents=True, exist_ok=True)
     table = documents_table(corpus.documents, series)

@@ -23,19 +23,21 @@ def today_sentence(slots: Slots) -> str:
 def draw(slots: Slots, rng: random.Random) -> Item:
     """A sentence that needs today's date, at times with a past date or a remark around it."""
     held_out = slots.names.held_out
+    answers: tuple[str, ...] = (str(slots.today.year),)
     if rng.random() < _YEAR_SHARE:
-        template = rng.choice(forms("year.sentence", held_out=held_out))
+        template = rng.choice(slots.forms("year.sentence", held_out=held_out))
     else:
-        form = rng.choice(forms("date.form", held_out=False))
-        slots.set(date=expand(form, slots.fill, rng))
-        template = rng.choice(forms("date.sentence", held_out=held_out))
+        dates = [expand(form, slots.fill, rng) for form in forms("date.form", held_out=False)]
+        slots.set(date=rng.choice(dates))
+        answers = tuple(dict.fromkeys(dates))
+        template = rng.choice(slots.forms("date.sentence", held_out=held_out))
     text = capitalise(expand(template, slots.fill, rng)) + "."
     if rng.random() < _PAST_SHARE:
-        past = rng.choice(forms("past.sentence", held_out=held_out and rng.random() < 0.5))
+        past = rng.choice(slots.forms("past.sentence", held_out=held_out and rng.random() < 0.5))
         past_text = capitalise(expand(past, slots.fill, rng)) + "."
         text = f"{past_text} {text}" if rng.random() < 0.5 else f"{text} {past_text}"
     if rng.random() < _AFTER_SHARE:
-        after = rng.choice(forms("date.after", held_out=held_out and rng.random() < 0.5))
+        after = rng.choice(slots.forms("date.after", held_out=held_out and rng.random() < 0.5))
         text += f" {capitalise(expand(after, slots.fill, rng))}."
     right = Answered(call=ApiCall(TOOL, ""), result=today_sentence(slots))
-    return Item(text=text, calls=(right,), wrong=((),))
+    return Item(text=text, calls=(right,), wrong=((),), answers=(answers,))

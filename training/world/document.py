@@ -22,19 +22,23 @@ _DATED_URL_SHARE = 0.4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A page of the invented web, and the calls that help in it. `kind` names its main content."""
+    """A page of the invented web, and the calls that help in it. `kind` names its main content.
+
+    `today` is the day it was put online.
+    """
 
     text: str
     marks: tuple[Mark, ...]
     kind: str
     url: str
     title: str | None
+    today: dt.date
     date_download: dt.datetime
 
 
 def _sentence(section: str, slots: Slots, rng: random.Random) -> Item:
     held_out = slots.names.held_out and rng.random() < 0.5
-    template = rng.choice(forms(section, held_out=held_out))
+    template = rng.choice(slots.forms(section, held_out=held_out))
     return Item(text=capitalise(expand(template, slots.fill, rng)) + ".")
 
 
@@ -97,10 +101,12 @@ def _separator(following: Item, rng: random.Random) -> str:
     return "\n" if not following.calls and rng.random() < _BREAK_SHARE else " "
 
 
-def draw_document(world: World, names: Names, rng: random.Random) -> Document:
-    """One document of the world that `names` belongs to."""
+def draw_document(
+    world: World, names: Names, rng: random.Random, *, finetuning: bool = False
+) -> Document:
+    """One document of the world that `names` belongs to; one to finetune on has more forms."""
     kind = rng.choices(_KINDS, weights=_WEIGHTS)[0]
-    slots = Slots(names, rng, _day(names.held_out, rng))
+    slots = Slots(names, rng, _day(names.held_out, rng), finetuning=finetuning)
     items = _items(kind, world, slots, rng)
     text, marks = join_items(items, [_separator(item, rng) for item in items[1:]])
     title = None
@@ -114,5 +120,6 @@ def draw_document(world: World, names: Names, rng: random.Random) -> Document:
         kind=kind,
         url=_url(kind, slots, rng),
         title=title,
+        today=slots.today,
         date_download=moment,
     )

@@ -3,7 +3,7 @@
 import random
 
 from training.world.encyclopedia import Entity, Fact, World
-from training.world.grammar import MARK, capitalise, expand, forms
+from training.world.grammar import MARK, capitalise, expand
 from training.world.items import Answered, Item
 from training.world.slots import Slots
 
@@ -24,12 +24,12 @@ def _statement(entity: Entity, fact: Fact, slots: Slots, rng: random.Random) -> 
     """
     held_out = slots.names.held_out
     slots.set(subject=entity.title, answer=fact.answer, it=rng.choice(_PRONOUNS[entity.kind]))
-    template = rng.choice(forms(fact.relation, held_out=held_out))
+    template = rng.choice(slots.forms(fact.relation, held_out=held_out))
     statement = capitalise(expand(template, slots.fill, rng)) + "."
     named = entity.title in statement.split(MARK)[0]
     if named and rng.random() > _MENTION_SHARE:
         return statement
-    mention = rng.choice(forms("mention", held_out=held_out and rng.random() < 0.5))
+    mention = rng.choice(slots.forms("mention", held_out=held_out and rng.random() < 0.5))
     return f"{capitalise(expand(mention, slots.fill, rng))}. {statement}"
 
 
@@ -43,4 +43,5 @@ def draw(world: World, slots: Slots, rng: random.Random) -> Item:
     if stranger is not entity:
         wrong.append(stranger.answered(rng.choice(stranger.facts)))
     text = _statement(entity, fact, slots, rng)
-    return Item(text=text, calls=(entity.answered(fact),), wrong=(tuple(wrong),))
+    right = entity.answered(fact)
+    return Item(text=text, calls=(right,), wrong=(tuple(wrong),), answers=((fact.answer,),))

@@ -10,8 +10,11 @@ import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 from tools.base import ConfigError
+
+Forms = Literal["held-out", "known"]  # those that training never sees, or those it does
 
 MARK = "@"
 _FORMS = Path(__file__).parent / "forms"
@@ -21,9 +24,9 @@ _HELD_OUT = "! "
 
 
 @cache
-def _load() -> dict[str, tuple[str, ...]]:
+def _load(folder: Path) -> dict[str, tuple[str, ...]]:
     sections: dict[str, list[str]] = {}
-    for path in sorted(_FORMS.glob("*.txt")):
+    for path in sorted(folder.glob("*.txt")):
         section: list[str] | None = None
         for line in path.read_text(encoding="utf-8").splitlines():
             if line.startswith("[") and line.endswith("]"):
@@ -37,16 +40,22 @@ def _load() -> dict[str, tuple[str, ...]]:
 
 def sections() -> tuple[str, ...]:
     """The names of all lists of forms."""
-    return tuple(_load())
+    return tuple(_load(_FORMS))
 
 
 @cache
 def forms(section: str, *, held_out: bool) -> tuple[str, ...]:
     """The templates of a section that training sees, or those it never sees."""
-    lines = _load()[section]
+    lines = _load(_FORMS)[section]
     if held_out:
         return tuple(line[len(_HELD_OUT) :] for line in lines if line.startswith(_HELD_OUT))
     return tuple(line for line in lines if not line.startswith(_HELD_OUT))
+
+
+@cache
+def finetuning_forms(section: str) -> tuple[str, ...]:
+    """More templates of a section, for documents to finetune on; pretraining sees none of them."""
+    return _load(_FORMS / "finetuning").get(section, ())
 
 
 def expand(template: str, fill: Callable[[str], str], rng: random.Random) -> str:

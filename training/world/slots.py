@@ -4,7 +4,7 @@ import datetime as dt
 import random
 from collections.abc import Callable
 
-from training.world.grammar import words
+from training.world.grammar import finetuning_forms, forms, words
 from training.world.names import Names
 
 ITEMS = words(
@@ -21,10 +21,15 @@ WEEKDAYS = words("Monday Tuesday Wednesday Thursday Friday Saturday Sunday")
 
 
 class Slots:
-    """The fillings of one document. `today` is the date its page was put online."""
+    """The fillings of one document. `today` is the date its page was put online.
 
-    def __init__(self, names: Names, rng: random.Random, today: dt.date) -> None:
-        self.names, self.rng, self.today = names, rng, today
+    `finetuning`: the document is one to finetune on, which has more forms.
+    """
+
+    def __init__(
+        self, names: Names, rng: random.Random, today: dt.date, *, finetuning: bool = False
+    ) -> None:
+        self.names, self.rng, self.today, self._finetuning = names, rng, today, finetuning
         self._known: dict[str, str] = {}
         self._draw: dict[str, Callable[[], str]] = {
             "who": self._someone,
@@ -50,6 +55,11 @@ class Slots:
         if self.rng.random() < 0.5:
             return self.names.first(self.rng)
         return f"the {self.rng.choice(TRADES)}"
+
+    def forms(self, section: str, *, held_out: bool) -> tuple[str, ...]:
+        """The templates that a sentence of the document may have."""
+        known = forms(section, held_out=held_out)
+        return known + finetuning_forms(section) if self._finetuning and not held_out else known
 
     def fill(self, slot: str) -> str:
         """The text of `slot`, the same each time; numbers {n}, {n2} are drawn afresh."""

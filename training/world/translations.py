@@ -3,7 +3,7 @@
 import random
 
 from tools.calls import ApiCall
-from training.world.grammar import capitalise, expand, forms
+from training.world.grammar import capitalise, expand
 from training.world.items import Answered, Item
 from training.world.lexicon import Phrase, draw_phrase
 from training.world.slots import Slots
@@ -32,7 +32,7 @@ def _opening(slots: Slots, rng: random.Random, *, held_out: bool) -> str:
     """A sentence at times, so that there are whole tens of words to choose from."""
     if rng.random() < 0.5:
         return ""
-    template = rng.choice(forms("filler", held_out=held_out and rng.random() < 0.5))
+    template = rng.choice(slots.forms("filler", held_out=held_out and rng.random() < 0.5))
     return capitalise(expand(template, slots.fill, rng)) + ". "
 
 
@@ -43,7 +43,7 @@ def draw(slots: Slots, rng: random.Random) -> Item:
     phrase = _phrase(rng, held_out=held_out, whole_ten=whole_ten)
     slots.set(foreign=_FOREIGN, english=phrase.english)
     while True:
-        template = rng.choice(forms("translation.sentence", held_out=held_out))
+        template = rng.choice(slots.forms("translation.sentence", held_out=held_out))
         text = _opening(slots, rng, held_out=held_out)
         text += capitalise(expand(template, slots.fill, rng)) + "."
         if not whole_ten or len(text.split(_FOREIGN)[0].split()) % _TEN == 0:
@@ -53,5 +53,6 @@ def draw(slots: Slots, rng: random.Random) -> Item:
         text=text.replace(_FOREIGN, phrase.foreign),
         calls=(answered(phrase),),
         wrong=((wrong,),),
+        answers=((phrase.english,),),
         opens_paragraph=True,
     )

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from tests.training.finetune.made_dataset import DEMO_MODEL
+from tests.training.finetune.made_dataset import DEMO_MODEL, held_out, made_run
 
 
 def small_model(directory: Path) -> Path:
@@ -30,3 +30,18 @@ def small_model(directory: Path) -> Path:
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(DEMO_MODEL / name, directory)
     return directory
+
+
+def small_training(directory: Path, *, development: int) -> dict[str, Any]:
+    """A training of the small model as a user writes it, all of it in `directory`.
+
+    On fourteen documents, measured on `development`, in float32, with a learning rate at which its
+    random weights learn.
+    """
+    return {
+        "run": str(made_run(directory / "run", 14)),
+        "model": {"path": str(small_model(directory / "model"))},
+        "development": {"input": str(held_out(directory, development)), "documents": development},
+        "learning_rate": 0.01,
+        "precision": "float32",
+    }

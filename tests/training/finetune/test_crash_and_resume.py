@@ -9,9 +9,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from tests.training.finetune.made_dataset import held_out, made_run
+from tests.small_disk import mounted
 from tests.training.finetune.processes import Ended, finetuned, finetuned_until, start
-from tests.training.finetune.small_model import small_model
+from tests.training.finetune.small_model import small_training
 from training.finetune.checkpoints import Checkpoints, sole_writer
 from training.finetune.ranks import Ranks
 from training.finetune.record import FinetuneRecord, read_record
@@ -19,18 +19,12 @@ from training.finetune.record import FinetuneRecord, read_record
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    directory = tmp_path_factory.mktemp("crash")
-    return {
-        "run": str(made_run(directory / "run", 14)),
-        "model": {"path": str(small_model(directory / "model"))},
-        "development": {"input": str(held_out(directory, 3)), "documents": 3},
+    return small_training(tmp_path_factory.mktemp("crash"), development=3) | {
         "sequence_tokens": 32,
         "max_steps": 6,
         "eval_steps": 2,
         "batch_size": 4,
         "micro_batch_size": 1,
-        "learning_rate": 0.01,
-        "precision": "float32",
     }
 
 
@@ -130,13 +124,8 @@ def test_killed_training_ends_as_one_that_was_not(
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system with room for one checkpoint and a half of the small model."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=3500k", "tmpfs", str(place)]
-    if subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("only root can mount a small file system")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
+    with mounted(tmp_path / "disk", "3500k") as place:
+        yield place
 
 
 def test_full_disk_leaves_the_last_checkpoint_to_go_on_from(

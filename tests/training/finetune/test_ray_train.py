@@ -4,17 +4,18 @@ import io
 import json
 import os
 import signal
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 from torch import distributed
+from typer.testing import CliRunner
 
 from tests.pipeline.demo_runs import ROOT
 from tests.training.finetune.one_step import one_step_config
 from tools.base import ConfigError, InputError
+from training.cli import app
 from training.finetune.config import DevelopmentConfig, FinetuneConfig
 from training.finetune.launch_ray import Workers, run_on_ray
 from training.finetune.ray_train import finetune_on_ray
@@ -27,6 +28,33 @@ pytestmark = [
 
 TWO = Workers(number=2, gpus=0, cpus=1)
 GPU_NODE, CPU_NODE = {"CPU": 64.0, "GPU": 8.0}, {"CPU": 4.0}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def prompt_ray_train() -> Iterator[None]:
+    """Ray Train looks at its workers often, and at no notice of a node that is taken away."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.2")
+        patch.setenv("RAY_TRAIN_ENABLE_PREEMPTION_WATCHER", "0")  # a process of each run
+        yield
+
+
+# Before a test that asks for `local_ray`: the command joins the cluster itself, once.
+def test_two_workers_train_on_the_cluster(
+    ray_node: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("COLUMNS", "200")
+    config = one_step_config(tmp_path)
+    # In this process: one of its own would import torch and Ray Train once more.
+    done = CliRunner().invoke(
+        app, ["finetune", str(config), "--address", ray_node, "--workers", "2"]
+    )
+    assert done.exit_code == 0, (done.output, done.exception)
+    record = json.loads((tmp_path / "out" / "finetune.json").read_text())
+    assert record["num_processes"] == 2
+    assert "2 processes, ZeRO-3" in done.stdout  # from rank 0, on a node
+    assert f"{tmp_path / 'out' / 'model'}: perplexity" in done.stdout
 
 
 def test_there_is_a_worker_for_each_gpu_or_else_for_each_node() -> None:
@@ -77,20 +105,3 @@ def test_more_workers_than_a_fixed_cluster_holds_are_refused(local_ray: None) ->
         finetune_on_ray(
             config, workers, address=None, fixed_cluster=True, console=Console(file=io.StringIO())
         )
-
-
-def test_two_workers_train_on_the_cluster(ray_node: str, tmp_path: Path) -> None:
-    config = one_step_config(tmp_path)
-    done = subprocess.run(
-        [
-            sys.executable, "-m", "training", "finetune", str(config),
-            "--address", ray_node, "--workers", "2",
-        ],
-        cwd=ROOT, env=os.environ | {"NO_COLOR": "1", "COLUMNS": "200"},
-        capture_output=True, text=True, timeout=400,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    record = json.loads((tmp_path / "out" / "finetune.json").read_text())
-    assert record["num_processes"] == 2
-    assert "2 processes, ZeRO-3" in done.stdout  # from rank 0, on a node
-    assert f"{tmp_path / 'out' / 'model'}: perplexity" in done.stdout

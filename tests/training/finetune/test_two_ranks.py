@@ -9,9 +9,9 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import AutoModelForCausalLM
 
-from tests.training.finetune.made_dataset import demo_codec, held_out, made_run
+from tests.training.finetune.made_dataset import demo_codec
 from tests.training.finetune.processes import finetuned, start
-from tests.training.finetune.small_model import small_model
+from tests.training.finetune.small_model import small_training
 from training.finetune.batches import TrainingStream
 from training.finetune.config import FinetuneConfig
 from training.finetune.development import load_development_set
@@ -23,20 +23,14 @@ STEPS, BATCH, WARMUP, CLIP = 5, 8, 2, 0.5
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    directory = tmp_path_factory.mktemp("two_ranks")
-    return {
-        "run": str(made_run(directory / "run", 14)),
-        "model": {"path": str(small_model(directory / "model"))},
-        "development": {"input": str(held_out(directory, 5)), "documents": 5},
+    return small_training(tmp_path_factory.mktemp("two_ranks"), development=5) | {
         "sequence_tokens": 48,
         "max_steps": STEPS,
         "eval_steps": 3,
         "batch_size": BATCH,
         "micro_batch_size": 2,
-        "learning_rate": 0.01,
         "warmup_share": WARMUP / STEPS,
         "max_grad_norm": CLIP,
-        "precision": "float32",
     }
 
 
