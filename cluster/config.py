@@ -8,7 +8,9 @@ from pydantic import Field, field_validator
 from pipeline.settings import Section, read_settings
 
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]  # as a shell takes it
-Extra = Literal["vllm", "s3", "gs", "lucene", "ctranslate2", "mcp", "finetune"]  # of pyproject.toml
+Extra = Literal[
+    "vllm", "s3", "gs", "lucene", "ctranslate2", "mcp", "finetune", "serve"
+]  # of pyproject.toml
 
 
 class Volume(Section):
