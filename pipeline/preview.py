@@ -35,7 +35,10 @@ def preview(config: RunConfig, num_documents: int) -> Iterator[RenderableType]:
     codec = TokenCodec.load(config.model.path, revision=config.model.revision)
     engine = load_engine(config.model, config.pool_of("sample").engine)
     method = resolve_method(config, codec, context=engine.info.max_len)
-    clients = {name: ToolClient(access_to(name, config)) for name in config.tools}
+    clients = {
+        name: ToolClient(access_to(name, tool, cache=config.tool_cache))
+        for name, tool in config.tools.items()
+    }
     identify = english_or_not(method.mt_filter)
     shown = 0
     for document in _documents(config):

@@ -9,18 +9,27 @@ from tools.base import InputError
 from tools.places import read_if_there, why
 
 
+def build_mark_if_there(run: RunDir) -> bytes | None:
+    """The content of build.json; None where the run is not built.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    path = run.path / BUILD_MARK
+    try:
+        return read_if_there(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {why(error)}") from None
+
+
 def read_build_mark(run: RunDir) -> bytes:
     """The content of build.json.
 
     Raises:
-        InputError: there is no run, or it is not built.
+        InputError: there is no run, or it is not built, or the file cannot be read.
     """
     run.record()  # says so where there is no run at all
-    path = run.path / BUILD_MARK
-    try:
-        content = read_if_there(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {why(error)}") from None
+    content = build_mark_if_there(run)
     if content is None:
         raise InputError(
             f"{run.path}: not built yet (no {BUILD_MARK}); run "

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import yaml
 
 from pipeline.build.summary import BuildSummary
 from pipeline.config import RunConfig
 from pipeline.inspect_run import printable
+from pipeline.markdown import markdown_template
 from pipeline.push.samples import sample_calls
 from pipeline.rundir import RunDir, RunRecord
 
-_TEMPLATE = "dataset_card.md.j2"
+_TEMPLATE = Path(__file__).with_name("dataset_card.md.j2")
 _SHOWN_CALLS = 3  # of each tool
 # By the number of documents, as the Hub names them.
 _SIZES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M", "100M<n<1B")
@@ -38,17 +38,7 @@ def dataset_card(
         InputError: the run cannot be read.
     """
     record = run.record()
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=False,  # Markdown: what comes from texts stands in indented blocks
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["thousands"] = lambda number: f"{number:,}"
-    environment.filters["line"] = printable
-    return environment.get_template(_TEMPLATE).render(
+    return markdown_template(_TEMPLATE).render(
         metadata=yaml.safe_dump(
             _metadata(name, configs, build.documents, license_name), sort_keys=False
         ),

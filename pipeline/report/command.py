@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from upath import UPath
 
 from pipeline.build.candidates import candidates_of, read_units
-from pipeline.build.dataset import BUILD_MARK
+from pipeline.build.mark import build_mark_if_there
 from pipeline.commandline import stdout
 from pipeline.config import RunConfig
 from pipeline.finished_units import FinishedUnits
@@ -19,7 +19,7 @@ from pipeline.report.rounds_page import lines_of
 from pipeline.report.survey import REPORT_COLUMNS, survey
 from pipeline.rundir import RunDir
 from tools.base import InputError
-from tools.places import Place, absolute, place, read_if_there, why
+from tools.places import Place, absolute, place
 
 _PREVIOUS_HELP = "The round before, to compare with; again for the one before that."
 
@@ -33,7 +33,9 @@ def report_command(
     """Write report/index.html and report/stats.json, and show the summary."""
     directory = RunDir(run)
     record, units = directory.record(), directory.units()
-    config, finished, built = record.config, FinishedUnits(directory, units), _build_mark(run)
+    config, finished = record.config, FinishedUnits(directory, units)
+    mark = build_mark_if_there(directory)
+    built = None if mark is None else json.loads(mark)
     earlier: list[Round] = []
     this_round = None
     if previous:
@@ -87,11 +89,3 @@ def _earlier_rounds(
 
 def _tell(line: str) -> None:
     stdout.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def _build_mark(run: Place) -> dict[str, Any] | None:
-    try:
-        content = read_if_there(run / BUILD_MARK)
-    except OSError as error:
-        raise InputError(f"{run / BUILD_MARK}: cannot be read: {why(error)}") from None
-    return None if content is None else dict(json.loads(content))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from pipeline.report.svg import label, line
 from pipeline.rundir import DoneMark
 from pipeline.soak.curves import documents_per_second, working_time
 from pipeline.soak.processes import Reading
@@ -95,36 +96,28 @@ def _panel_of_memory(memory: Mapping[str, Points], seconds: float) -> list[Marku
                 _WIDTH - _RIGHT + 6, lowest, colour, group, f"{last:,.0f}"
             )
         )
-    parts.append(_text("middle", _WIDTH / 2 - 40, _HEIGHT - 10, "minutes"))
+    parts.append(label("middle", _WIDTH / 2 - 40, _HEIGHT - 10, "minutes"))
     return parts
 
 
 def _frame(panel: _Panel, title: str) -> list[Markup]:
-    parts = [_text("title", _LEFT, panel.top - 12, title)]
+    parts = [label("title", _LEFT, panel.top - 12, title)]
     for share in (0.0, 0.5, 1.0):
         value = share * panel.largest
         y = panel.y(value)
         kind = "axis" if share == 0 else "grid"
-        parts.append(
-            Markup('<line class="{}" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(
-                kind, _LEFT, y, _WIDTH - _RIGHT, y
-            )
-        )
-        parts.append(_text("end", _LEFT - 6, y + 4, f"{value:,.0f}"))
+        parts.append(line(kind, _LEFT, y, _WIDTH - _RIGHT, y))
+        parts.append(label("end", _LEFT - 6, y + 4, f"{value:,.0f}"))
     for fifth in range(6):
         at_s = panel.seconds * fifth / 5
-        label = f"{at_s / 60:.3g}"
-        parts.append(_text("middle", panel.x(at_s), panel.top + panel.height + 16, label))
+        below = panel.top + panel.height + 16
+        parts.append(label("middle", panel.x(at_s), below, f"{at_s / 60:.3g}"))
     return parts
 
 
 def _curve(panel: _Panel, points: Points, colour: str) -> Markup:
     places = " ".join(f"{panel.x(at_s)},{panel.y(value)}" for at_s, value in points)
     return Markup('<polyline points="{}" style="stroke:{}"/>').format(places, colour)
-
-
-def _text(kind: str, x: float, y: float, text: str) -> Markup:
-    return Markup('<text class="{}" x="{}" y="{}">{}</text>').format(kind, x, y, text)
 
 
 def _above(points: Points, *, default: float) -> float:
