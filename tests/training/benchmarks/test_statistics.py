@@ -1,0 +1,67 @@
+import numpy as np
+import pytest
+
+from training.benchmarks.statistics import calibration, performance, share_with_call
+
+
+def test_the_mean_and_the_number_are_those_of_the_values() -> None:
+    found = performance([1, 0, 0, 1, 1, -1], seed=0)
+    assert found.mean == pytest.approx(2 / 6)
+    assert found.num_examples == 6
+    assert found.low <= found.mean <= found.high
+
+
+def test_the_interval_is_that_of_drawing_examples_one_by_one() -> None:
+    values = np.array([1.0] * 30 + [0.0] * 60 + [-1.0] * 10)
+    rng = np.random.default_rng(7)
+    means = rng.choice(values, size=(4000, values.size)).mean(axis=1)
+    low, high = np.percentile(means, [2.5, 97.5])
+    found = performance(values.tolist(), seed=0)
+    assert (found.low, found.high) == pytest.approx((low, high), abs=0.011)
+    assert high - low > 0.2
+
+
+def test_the_interval_narrows_with_the_root_of_the_number() -> None:
+    few = performance([True, False] * 50, seed=0)
+    many = performance([True, False] * 5000, seed=0)
+    assert (few.high - few.low) / (many.high - many.low) == pytest.approx(10, rel=0.05)
+
+
+def test_the_seed_alone_decides_the_interval() -> None:
+    values = [1.0, 0.25, 0.5, 0.125, 0.75] * 7
+    assert performance(values, seed=3) == performance(values, seed=3)
+    assert performance(values, seed=3) == performance(values[::-1], seed=3)
+    assert performance(values, seed=3) != performance(values, seed=4)
+
+
+def test_equal_values_have_no_uncertainty() -> None:
+    found = performance([True] * 9, seed=0)
+    assert (found.mean, found.low, found.high) == (1, 1, 1)
+
+
+def test_no_values_have_no_mean() -> None:
+    with pytest.raises(ValueError, match="no values"):
+        performance([], seed=0)
+
+
+def test_calibration_splits_by_whether_there_is_a_call() -> None:
+    right = [True, True, False, True, False]
+    row = calibration(3, right, [True, True, True, False, False], seed=0)
+    assert row.k == 3
+    assert row.all == performance(right, seed=0)
+    assert row.with_call == performance(right[:3], seed=0)
+    assert row.without_call == performance(right[3:], seed=0)
+    assert row.share_with_call == 0.6
+
+
+def test_a_part_without_examples_has_no_performance() -> None:
+    assert calibration(0, [True, False], [False, False], seed=0).with_call is None
+    assert calibration(10, [True, False], [True, True], seed=0).without_call is None
+    with pytest.raises(ValueError, match="shorter"):
+        calibration(1, [True, False], [True], seed=0)
+
+
+def test_an_input_counts_once_for_each_tool_it_calls() -> None:
+    calls = [["QA", "QA"], [], ["Calculator"], ["QA", "Calculator"], ["QA"]]
+    assert share_with_call(calls) == {"Calculator": 0.4, "QA": 0.6}
+    assert share_with_call([]) == {}
