@@ -92,6 +92,23 @@ def test_the_demo_finetunes_on_the_calls_it_kept(
     assert (demo[0].parent / "demo-finetuned" / "model" / "model.safetensors").is_file()
 
 
+def test_the_calls_of_the_demo_become_conversations(
+    demo: tuple[Path, str], checkout: Path, ray_directory: Path
+) -> None:
+    # The first two are run by training/generate/test_readme.py and training/serve/.
+    *others, command = commands_of("## Generate")
+    assert [other.split()[3] for other in others] == ["generate", "serve"]
+    run(command, checkout, ray_directory)
+    calls = sum(
+        len(row["calls"])
+        for path in (demo[0] / "dataset").glob("*.parquet")
+        for row in pq.read_table(path, columns=["calls"]).to_pylist()
+    )
+    [shard] = (checkout / "runs" / "demo-chats").rglob("*.parquet")
+    messages = [json.loads(m) for row in pq.read_table(shard).to_pylist() for m in row["messages"]]
+    assert calls == sum(message["role"] == "tool" for message in messages) > 0
+
+
 def test_the_commands_for_your_own_text(checkout: Path, ray_directory: Path) -> None:
     documents = pq.read_table(ROOT / "pipeline" / "demo" / "documents.parquet").to_pylist()
     with gzip.open(checkout / "en_head_0000.json.gz", "wt", encoding="utf-8") as stream:

@@ -10,18 +10,27 @@ from rich.console import Console
 
 from pipeline.commandline import run_app
 from tools.base import ConfigError
+from training.chat_export.command import chat_export_command
 from training.finetune.command import finetune_command, memory_command
+from training.generate.command import generate_command
+from training.generate.measure_command import measure_command
+from training.serve.command import serve_command
 from training.tool_models.command import app as tool_models
+from training.world.grammar import Forms
 
 app = typer.Typer(
-    help="The demo model and its world; finetuning and evaluation.",
+    help="The demo model and its world; finetuning, and generation with live tools.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 
 app.add_typer(tool_models, name="tool-models")
 app.command("finetune")(finetune_command)
+app.command("generate")(generate_command)
+app.command("measure-generate")(measure_command)
+app.command("serve")(serve_command)
 app.command("memory")(memory_command)
+app.command("chat-export")(chat_export_command)
 
 _PROMPTS = Path("pipeline/configs/demo_prompts")
 _DEMO = Path("pipeline/demo")
@@ -43,12 +52,16 @@ def world(
     out: Annotated[Path, typer.Option(help="Folder for the documents and the encyclopedia.")],
     documents: Annotated[int, typer.Option(min=1, help="How many documents.")] = 240,
     seed: Annotated[int, typer.Option(help="Of another world; 0 gives the demo's.")] = 0,
+    forms: Annotated[
+        Forms, typer.Option(help="Whether pretraining shows a model such names and forms.")
+    ] = "held-out",
 ) -> None:
     """Write the demo documents and encyclopedia, or others; the same bytes every time."""
-    from training.world.corpus import held_out_corpus, write_corpus
+    from training.world.corpus import corpus_of, write_corpus
 
-    corpus = held_out_corpus(seed=seed, num_documents=documents)
-    write_corpus(out, corpus, series=f"world-{seed}" if seed else "demo")
+    corpus = corpus_of(forms, seed=seed, num_documents=documents)
+    series = f"known-{seed}" if forms == "known" else f"world-{seed}" if seed else "demo"
+    write_corpus(out, corpus, series)
     Console().print(
         f"{len(corpus.documents)} documents, {len(corpus.world.entities)} pages in {out}"
     )

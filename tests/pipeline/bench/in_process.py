@@ -35,7 +35,10 @@ def demo_config(*tools: str) -> RunConfig:
 
 def clients_of(config: RunConfig) -> Clients:
     """Every tool, loaded in this process."""
-    return {name: ToolClient(access_to(name, config)) for name in config.tools}
+    return {
+        name: ToolClient(access_to(name, tool, cache=config.tool_cache))
+        for name, tool in config.tools.items()
+    }
 
 
 def annotated(

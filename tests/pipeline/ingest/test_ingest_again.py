@@ -11,6 +11,7 @@ import pytest
 
 from pipeline.ingest.command import ingest
 from pipeline.ingest.ledger import Ledger
+from tests.small_disk import mounted
 from tools.base import ConfigError, InputError
 
 Run = Callable[..., Ledger]
@@ -166,19 +167,9 @@ def test_file_size_limit_keeps_finished_files(data: Path, out: Path) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    path = tmp_path / "disk"
-    path.mkdir()
-    try:
-        mounted = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(path)],
-            capture_output=True, check=False,
-        )  # fmt: skip
-    except FileNotFoundError:
-        pytest.skip("no mount command")
-    if mounted.returncode != 0:
-        pytest.skip("not allowed to mount a small disk")
-    yield path
-    subprocess.run(["umount", str(path)], check=True)
+    """A file system of 200 KiB, mounted for one test."""
+    with mounted(tmp_path / "disk", "200k") as place:
+        yield place
 
 
 def test_full_disk_is_one_line_and_keeps_finished_files(data: Path, small_disk: Path) -> None:

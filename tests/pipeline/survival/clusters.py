@@ -23,6 +23,8 @@ QUICK_HEALTH_CHECKS = {
     "RAY_health_check_timeout_ms": "2000",
     "RAY_health_check_failure_threshold": "4",
 }
+# Nobody reads logs on a terminal, and nothing grows: each would be a Python process more.
+WITHOUT = {"include_dashboard": False, "include_log_monitor": False, "no_monitor": True}
 _POLL_S = 0.02
 _PATIENCE_S = 60.0
 
@@ -68,7 +70,9 @@ class RayCluster:
         """
         self._num_added += 1
         return self._cluster.add_node(
-            temp_dir=str(self.directory / f"node{self._num_added}"), **resources
+            temp_dir=str(self.directory / f"node{self._num_added}"),
+            include_log_monitor=False,
+            **resources,
         )
 
     def remove(self, node: Any) -> None:
@@ -120,7 +124,7 @@ def ray_cluster(*nodes: Mapping[str, Any], head: Mapping[str, Any]) -> Iterator[
         patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
         cluster = Cluster(
             initialize_head=True,
-            head_node_args={"temp_dir": str(temporary), "include_dashboard": False} | dict(head),
+            head_node_args={"temp_dir": str(temporary), **WITHOUT} | dict(head),
         )
         try:
             started = RayCluster(cluster, directory)
