@@ -73,10 +73,11 @@ def _of_this_process(address: str | None) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        _let_go_of_stages(error)
         deadline = time.monotonic() + _STAGES_END_S
+        _let_go_of_stages(error)
         while stages_alive() and time.monotonic() < deadline:
             time.sleep(_POLL_S)
+            _let_go_of_stages(error)  # threads of Ray Data that were at work may have ended
         raise
 
 

@@ -52,10 +52,13 @@ def ray_node() -> Iterator[str]:
 
     Not one for all modules: after the kills of some, it would start no actor for the next.
     """
-    from ray.cluster_utils import Cluster  # only where a test asks for it
+    from ray._common.utils import get_default_ray_temp_dir  # only where a test asks for it
+    from ray.cluster_utils import Cluster
 
     # Not in `ray_directory`: its last session would be taken for that of the commands there.
     directory = Path(tempfile.mkdtemp(prefix="tf-node-", dir="/tmp"))
+    # Where no Ray has ever run, Cluster has no place to note its address in.
+    Path(get_default_ray_temp_dir()).mkdir(exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in OF_RAY.items():
             patch.setenv(name, value)

@@ -1,10 +1,12 @@
 """The model card of the demo model: what it is, what it is not, how it was made, how it does."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 from tools.base import InputError
 from training.world.measure import ROWS, ToolFigures
+from training.world.sizes import SHAPES, Size
 
 _FIGURES = "## Figures"
 _CARD = """---
@@ -14,9 +16,9 @@ pipeline_tag: text-generation
 ---
 # Toolformer demo model
 
-A GPT-J architecture model of {parameters:.1f} M parameters (4 layers, width 192, 6 heads, float32)
-with a byte-level BPE of 1536 pieces in which digits stand alone and " [", "]" and " ->" are always
-tokens of their own.
+A GPT-J architecture model of {parameters:.1f} M parameters ({layers} layers, width {width},
+{heads} heads, float32) with a byte-level BPE of 1536 pieces in which digits stand alone and " [",
+"]" and " ->" are always tokens of their own.
 
 **What it is.** A model small enough to try and to test the whole annotation workflow on a laptop.
 It was pretrained by this repository on synthetic, web-like English from an invented world
@@ -32,8 +34,8 @@ model; use GPT-J or a Llama-family model for that.
 words each of French, Spanish, German and Greek; no outside text. Names, computations, days, phrases
 and surface forms of the embedded demo documents are held out of training.
 
-**Training.** `python -m training pretrain --out DIR` (seed {seed}, {steps} steps of at most
-{tokens_per_batch} tokens, {num_tokens:.1f} M tokens in all, AdamW at {learning_rate:g}, falling in
+**Training.** `python -m training pretrain --size {size} --out DIR` (seed {seed}, {steps} steps of
+at most {tokens_per_batch} tokens, {num_tokens:.1f} M tokens in all, AdamW at {learning_rate:g}, falling in
 the last quarter, CPU, bfloat16 products with float32 weights).
 
 {figures_heading}
@@ -46,6 +48,7 @@ _UNMEASURED = "Not measured yet: `python -m training measure-demo --model DIR --
 def write_card(
     folder: Path,
     *,
+    size: Size,
     parameters: int,
     num_tokens: int,
     seed: int,
@@ -55,6 +58,8 @@ def write_card(
 ) -> None:
     """Writes README.md of a freshly trained model, without figures."""
     text = _CARD.format(
+        size=size,
+        **asdict(SHAPES[size]),
         parameters=parameters / 1e6,
         num_tokens=num_tokens / 1e6,
         seed=seed,

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from training.generate.measure_command import measure_command
 from training.serve.command import serve_command
 from training.tool_models.command import app as tool_models
 from training.world.grammar import Forms
+from training.world.sizes import Size
 
 app = typer.Typer(
     help="The demo model and its world; finetuning, and generation with live tools.",
@@ -70,6 +72,7 @@ def world(
 @app.command()
 def pretrain(
     out: Annotated[Path, typer.Option(help="Folder for the model, tokenizer and model card.")],
+    size: Annotated[Size, typer.Option(help="How many layers, and how wide.")] = Size.LARGE,
     steps: Annotated[int | None, typer.Option(min=1, help="Optimiser steps.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of data and weights.")] = 0,
     prompts: PromptsOption = _PROMPTS,
@@ -78,8 +81,8 @@ def pretrain(
     from training.pretrain import PretrainSettings
     from training.pretrain import pretrain as run
 
-    defaults = PretrainSettings(seed=seed)
-    settings = defaults if steps is None else PretrainSettings(seed=seed, steps=steps)
+    defaults = PretrainSettings(size=size, seed=seed)
+    settings = defaults if steps is None else replace(defaults, steps=steps)
     run(out, read_prompts(prompts), settings)
 
 

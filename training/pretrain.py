@@ -20,6 +20,7 @@ from transformers import (
 from training.card import write_card
 from training.world.examples import IGNORED, Example, ExampleSource, tokenizer_corpus
 from training.world.model import new_model
+from training.world.sizes import Size
 from training.world.tokenizer import train_tokenizer
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,7 @@ _BUCKET = 512  # examples sorted together, so that a batch holds similar lengths
 class PretrainSettings:
     """The defaults are those of the committed demo model."""
 
+    size: Size = Size.LARGE
     seed: int = 0
     steps: int = 7000
     copying_steps: int = 250  # repetitions alone: without them copying comes very late
@@ -120,7 +122,7 @@ def pretrain(out: Path, prompts: Mapping[str, str], settings: PretrainSettings) 
     source = ExampleSource(tokenizer, prompts, settings.seed)
     batches = training_batches(source, settings)
     num_tokens = sum(len(example.input_ids) for batch in batches for example in batch)
-    model = new_model(tokenizer)
+    model = new_model(tokenizer, settings.size)
     log.info("%d steps, %d tokens, %d parameters", len(batches), num_tokens, model.num_parameters())
     checkpoints = out / f"checkpoints-seed-{settings.seed}-of-{settings.steps}-steps"
     trainer = Trainer(
@@ -135,6 +137,7 @@ def pretrain(out: Path, prompts: Mapping[str, str], settings: PretrainSettings) 
     tokenizer.save_pretrained(out)
     write_card(
         out,
+        size=settings.size,
         parameters=model.num_parameters(),
         num_tokens=num_tokens,
         seed=settings.seed,

@@ -10,22 +10,26 @@ are then copied after some 150 steps, and not at all after 600 without it.
 import torch
 from transformers import GPTJConfig, GPTJForCausalLM, PreTrainedTokenizerFast
 
+from training.world.sizes import SHAPES, Size
 from training.world.tokenizer import VOCAB_SIZE
 
 _ROTARY_BASE = 10000.0
 _PLACES_BACK = (1, 2, 3)
 _CONSTANT = 2.0  # what the layer norm puts into the last channel of every token
-_SHARPNESS = 3.3  # (2 * 3.3)^2 / sqrt(32) = 7.7: a neighbour's weight is e^-4 of the right one's
+# With 32 channels in a head (2 * 3.3)^2 / sqrt(32) = 7.7: a neighbour's weight is e^-4 of the right
+# one's. With others it is made the same.
+_SHARPNESS, _HEAD_DIM = 3.3, 32
 
 
-def model_config(tokenizer: PreTrainedTokenizerFast) -> GPTJConfig:
-    """2.4 M parameters: 4 layers * 12 * 192^2 = 1.8 M, two embeddings of 1536 * 192 = 0.6 M."""
+def model_config(tokenizer: PreTrainedTokenizerFast, size: Size) -> GPTJConfig:
+    """The architecture of a size."""
+    shape = SHAPES[size]
     return GPTJConfig(
         vocab_size=VOCAB_SIZE,
         n_positions=1024,
-        n_embd=192,
-        n_layer=4,
-        n_head=6,
+        n_embd=shape.width,
+        n_layer=shape.layers,
+        n_head=shape.heads,
         rotary_dim=16,
         resid_pdrop=0.0,
         embd_pdrop=0.0,
@@ -39,9 +43,10 @@ def model_config(tokenizer: PreTrainedTokenizerFast) -> GPTJConfig:
     )
 
 
-def new_model(tokenizer: PreTrainedTokenizerFast) -> GPTJForCausalLM:
+def new_model(tokenizer: PreTrainedTokenizerFast, size: Size = Size.LARGE) -> GPTJForCausalLM:
     """A model to train. Draws from torch's global generator."""
-    model = GPTJForCausalLM(model_config(tokenizer))  # type: ignore[no-untyped-call]
+    config = model_config(tokenizer, size)
+    model = GPTJForCausalLM(config)  # type: ignore[no-untyped-call]
     with torch.no_grad():
         model.lm_head.weight.copy_(model.transformer.wte.weight)
         _look_back(model)
@@ -63,12 +68,13 @@ def _look_back(model: GPTJForCausalLM) -> None:
     theta_R = _ROTARY_BASE**-exponents_R
     query = model.get_parameter(f"{first}.attn.q_proj.weight")
     key = model.get_parameter(f"{first}.attn.k_proj.weight")
+    sharpness = _SHARPNESS * (head_dim / _HEAD_DIM) ** 0.25
     for head, back in enumerate(_PLACES_BACK):
         start = head * head_dim
         rotary = slice(start, start + config.rotary_dim, 2)
         rotary_odd = slice(start + 1, start + config.rotary_dim, 2)
         for weight in (query, key):
             weight[start : start + head_dim, channel] = 0.0
-        query[rotary, channel] = _SHARPNESS
-        key[rotary, channel] = _SHARPNESS * torch.cos(back * theta_R)
-        key[rotary_odd, channel] = _SHARPNESS * torch.sin(back * theta_R)
+        query[rotary, channel] = sharpness
+        key[rotary, channel] = sharpness * torch.cos(back * theta_R)
+        key[rotary_odd, channel] = sharpness * torch.sin(back * theta_R)
