@@ -35,8 +35,8 @@ words each of French, Spanish, German and Greek; no outside text. Names, computa
 and surface forms of the embedded demo documents are held out of training.
 
 **Training.** `python -m training pretrain --size {size} --out DIR` (seed {seed}, {steps} steps of
-at most {tokens_per_batch} tokens, {num_tokens:.1f} M tokens in all, AdamW at {learning_rate:g}, falling in
-the last quarter, CPU, bfloat16 products with float32 weights).
+at most {tokens_per_batch} tokens, {num_tokens:.1f} M tokens in all, AdamW at {learning_rate:g},
+falling in the last quarter, CPU, bfloat16 products with float32 weights).
 
 {figures_heading}
 
