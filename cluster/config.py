@@ -9,7 +9,7 @@ from pipeline.settings import Section, read_settings
 
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]  # as a shell takes it
 Extra = Literal[
-    "vllm", "s3", "gs", "lucene", "ctranslate2", "mcp", "finetune", "serve"
+    "vllm", "s3", "gs", "lucene", "ctranslate2", "mcp", "finetune", "serve", "evaluate"
 ]  # of pyproject.toml
 
 

@@ -15,6 +15,7 @@ from training.chat_export.command import chat_export_command
 from training.finetune.command import finetune_command, memory_command
 from training.generate.command import generate_command
 from training.generate.measure_command import measure_command
+from training.harness.command import PASSED_ON, lm_eval_command
 from training.serve.command import serve_command
 from training.tool_models.command import app as tool_models
 from training.world.grammar import Forms
@@ -33,6 +34,7 @@ app.command("measure-generate")(measure_command)
 app.command("serve")(serve_command)
 app.command("memory")(memory_command)
 app.command("chat-export")(chat_export_command)
+app.command("lm-eval", context_settings=PASSED_ON)(lm_eval_command)
 
 _PROMPTS = Path("pipeline/configs/demo_prompts")
 _DEMO = Path("pipeline/demo")
