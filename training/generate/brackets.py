@@ -5,6 +5,7 @@ An opened bracket need not become a call: the model may write "[1]" or "[sic]", 
 """
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 
@@ -19,6 +20,7 @@ class Bracket(Enum):
 
     UNDECIDED = "may become a call"
     NO_CALL = "cannot become a call"
+    FORBIDDEN = "would become a call of a tool that must not be called"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,10 @@ class WrittenCall:
         return parse_call(self.text, self.call.tool) is not None
 
 
-def read_bracket(after: bytes) -> Bracket | WrittenCall:
+def read_bracket(after: bytes, without_tools: Collection[str] = ()) -> Bracket | WrittenCall:
     """What the bytes after " [" are, judged by the first of them that decides it.
+
+    That it would be a call of one of `without_tools` is known at the "(" after the name.
 
     A call begins with a name and "(", and is whole at its " ->". A line break, "]" or another " ["
     before that makes it none, and so does a character that is not UTF-8.
@@ -49,9 +53,12 @@ def read_bracket(after: bytes) -> Bracket | WrittenCall:
     before = after if decided is None else after[: decided.start()]
     if not _may_begin_a_call(before):
         return Bracket.NO_CALL
+    name, parenthesis, _ = before.partition(b"(")
+    if parenthesis and name.decode("ascii") in without_tools:
+        return Bracket.FORBIDDEN
     if decided is None:
         return Bracket.UNDECIDED
-    if b"(" not in before or decided[0] != ARROW.encode():
+    if not parenthesis or decided[0] != ARROW.encode():
         return Bracket.NO_CALL
     try:
         return WrittenCall(before.decode("utf-8"))

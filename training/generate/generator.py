@@ -16,6 +16,7 @@ from training.generate.events import Event, Generation
 from training.generate.live_tools import live_tools
 from training.generate.markers import markers_of
 from training.generate.params import GenerationParams
+from training.generate.tool_names import ToolNames
 from training.generate.writer import Setting, Writer, choosing_of, tokens_needed
 
 _AT_ONCE = 1024  # texts of a batch; the engine has room for fewer, and lets the others wait
@@ -70,9 +71,11 @@ class Generator:
             given = self._given_engine
             self._engine = await self._loaded(stack) if given is None else given
             self._context = self._engine.info.max_len - 1  # without the begin-of-text token
+            vocab_size = self._engine.info.vocab_size
             self._setting = Setting(
                 codec=codec,
-                markers=markers_of(codec, self._engine.info.vocab_size),
+                markers=markers_of(codec, vocab_size),
+                names=ToolNames(config.tools, codec.token_bytes(range(vocab_size))),
                 ask=tools.ask,
                 max_result_tokens=config.max_result_tokens,
             )

@@ -5,6 +5,7 @@ import datetime as dt
 from pydantic import Field, field_validator
 
 from pipeline.settings import Section
+from pipeline.tool_config import check_tool_names
 
 PAPER_API_TOP_K = 10
 LOWEST_TEMPERATURE = 0.01  # vLLM draws at none below; greedy is 0
@@ -16,6 +17,7 @@ class GenerationParams(Section):
     `max_new_tokens` counts tokens of plain text: what is written inside a call counts towards
     `max_call_tokens`, and results are bounded by the tools' configuration. A call starts where
     " [" is among the `api_top_k` most likely tokens; 0 disables calls: " [" has probability 0.
+    So have the names of the tools in `without_tools`, where a call would name them.
     """
 
     max_new_tokens: int = Field(default=128, ge=1)
@@ -26,6 +28,7 @@ class GenerationParams(Section):
     api_top_k: int = Field(default=PAPER_API_TOP_K, ge=0, lt=2**31)
     max_calls: int = Field(default=1, ge=0)
     max_call_tokens: int = Field(default=64, ge=1)
+    without_tools: tuple[str, ...] = ()  # "we prevent [it] from using" them (4.2.1, 4.2.3)
     interactive_search: bool = False  # the same search again is answered with the next passage
     date: dt.date | None = None  # "today" for the Calendar; the day it is, in UTC, when not given
 
@@ -47,6 +50,12 @@ class GenerationParams(Section):
         if "" in stop:
             raise ValueError("an empty text stops everything")
         return stop
+
+    @field_validator("without_tools")
+    @classmethod
+    def _tool_names_can_stand_in_a_call(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        check_tool_names(names)
+        return names
 
     @property
     def disabled(self) -> bool:

@@ -11,7 +11,7 @@ before, is taken back instead of being answered.
 import datetime as dt
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -36,6 +36,7 @@ from training.generate.markers import Markers
 from training.generate.params import GenerationParams
 from training.generate.plain_text import PlainText
 from training.generate.splicing import after_arrow, annotated, annotation, up_to_arrow
+from training.generate.tool_names import ToolNames, may_become
 
 # Where the model wants no call, " [" is among the most likely tokens at place after place.
 TAKEN_BACK_PER_CALL = 4
@@ -56,6 +57,7 @@ class Setting:
 
     codec: TokenCodec
     markers: Markers
+    names: ToolNames
     ask: AskTool
     max_result_tokens: int
 
@@ -91,7 +93,7 @@ class Writer:
     ) -> None:
         self._text, self._params, self._max_tokens = text, params, max_tokens
         self._codec, self._markers, self._ask = setting.codec, setting.markers, setting.ask
-        self._max_result_tokens = setting.max_result_tokens
+        self._names, self._max_result_tokens = setting.names, setting.max_result_tokens
         self._date = params.date or dt.datetime.now(dt.UTC).date()
         self._choosing = choosing_of(params)
         self._num_prompt = len(prompt_ids)
@@ -185,15 +187,20 @@ class Writer:
         """What the model writes after " [", if it is a call; else it is plain text, or taken back.
 
         A bracket of the model's own is plain text, as in "[1]"; one that `api_top_k` opened is
-        taken back, and so is a call that was made before.
+        taken back, and so is a call that was made before. Where the call would be of a tool that
+        must not be called, the model names another, and if it does not, " [" is taken back.
         """
         opened, self._opened = self._opened, None
         assert opened is not None
-        after, read = await self._after(opened)
+        after, read = await self._after(opened, self._in_call)
+        if read is Bracket.FORBIDDEN:
+            after, read = await self._after(opened, self._in_call_of_another)
+            if not isinstance(read, WrittenCall) or read.call.tool not in self._names.tools:
+                read = Bracket.FORBIDDEN
         if isinstance(read, WrittenCall) and not self._is_repeated(read):
             self._ids += [opened.token_id, *up_to_arrow(after, read, self._codec)]
             return read
-        if opened.triggered or isinstance(read, WrittenCall):
+        if opened.triggered or read is not Bracket.NO_CALL:
             self._taken_back += 1
             self._banned_here = True
             return None
@@ -203,23 +210,49 @@ class Writer:
                 self._take(Step(token_id))
         return None
 
-    async def _after(self, opened: Step) -> tuple[list[int], Bracket | WrittenCall]:
+    async def _after(
+        self, opened: Step, going_on: Callable[[list[int], int], AsyncGenerator[Step, None]]
+    ) -> tuple[list[int], Bracket | WrittenCall]:
         """The tokens after " [" that decide what it is, and what it is."""
-        ids, after, spelt = [*self._ids, opened.token_id], list[int](), b""
+        after, spelt = list[int](), b""
         most = min(self._params.max_call_tokens, self._room - 1)
         if most < 1:
             return after, Bracket.NO_CALL
-        choosing = replace(self._choosing, max_new_tokens=most, stop_ids=self._markers.ends_call)
-        async with aclosing(self._go_on(ids, choosing)) as steps:
+        async with aclosing(going_on([*self._ids, opened.token_id], most)) as steps:
             async for step in steps:
                 after.append(step.token_id)
                 if step.token_id == self._markers.eos_id:
                     break
                 spelt += self._bytes([step.token_id])
-                read = read_bracket(spelt)
+                read = read_bracket(spelt, self._params.without_tools)
                 if read is not Bracket.UNDECIDED:
                     return after, read
         return after, Bracket.NO_CALL
+
+    def _in_call(self, ids: list[int], most: int) -> AsyncGenerator[Step, None]:
+        """What the model writes in a call, up to what may decide that it is one."""
+        stop_ids = self._markers.ends_call
+        return self._go_on(ids, replace(self._choosing, max_new_tokens=most, stop_ids=stop_ids))
+
+    async def _in_call_of_another(self, ids: list[int], most: int) -> AsyncGenerator[Step, None]:
+        """The same where tokens that only lead to a tool of `without_tools` have probability 0."""
+        # The random number that chose such a name would not choose freely among the others.
+        again = replace(self._choosing, seed=(self._choosing.seed + 1) % 2**63)
+        without, spelt = self._params.without_tools, b""
+        while most and may_become(without, spelt):
+            banned_ids = self._names.leading_to(without, spelt)
+            one = replace(again, max_new_tokens=1, banned_ids=banned_ids)
+            async with aclosing(self._go_on(ids, one)) as steps:
+                async for step in steps:
+                    yield step
+                    ids, most = [*ids, step.token_id], most - 1
+                    spelt += self._bytes([step.token_id])
+        if most:
+            stop_ids = self._markers.ends_call
+            rest = replace(again, max_new_tokens=most, stop_ids=stop_ids)
+            async with aclosing(self._go_on(ids, rest)) as steps:
+                async for step in steps:
+                    yield step
 
     def _is_repeated(self, written: WrittenCall) -> bool:
         """Whether it was made before, and its answer can be no other."""

@@ -14,8 +14,10 @@ from training.generate.brackets import WrittenCall
 from training.generate.events import CallEnded, CallStarted, Event, Generation, TextWritten
 from training.generate.markers import markers_of
 from training.generate.params import GenerationParams
+from training.generate.tool_names import ToolNames
 from training.generate.writer import Setting, Writer
 
+TOOLS = ("Calculator", "Calendar", "WikiSearch", "QA", "MT")
 PROMPT = (" The", " sum")
 SUM = ApiCall(tool="Calculator", input="1 + 2")
 CALL = (" [", str(SUM), " ->")
@@ -76,7 +78,11 @@ def write_with(engine: Reciting, answers: Answers, *, room: int = 400, **params:
 
 def writer(text: Text, answers: Answers, room: int, **params: Any) -> Writer:
     setting = Setting(
-        codec=CODEC, markers=markers_of(CODEC, VOCABULARY), ask=answers, max_result_tokens=20
+        codec=CODEC,
+        markers=markers_of(CODEC, VOCABULARY),
+        names=ToolNames(TOOLS, CODEC.token_bytes(range(VOCABULARY))),
+        ask=answers,
+        max_result_tokens=20,
     )
     prompt_ids = CODEC.encode_pieces(PROMPT)
     return Writer(text, prompt_ids, GenerationParams(**params), setting, max_tokens=room)
