@@ -12,9 +12,19 @@ from tools.atomic import write_text_atomically
 from tools.base import InputError
 from tools.places import why
 from training.evaluate.answers import TextPerplexity
+from training.evaluate.layout import (
+    calibration_tables,
+    calls_table,
+    perplexity_table,
+    score_table,
+)
+from training.evaluate.markdown import Section, results_markdown
+from training.evaluate.plots import bars_plot, calibration_plot, scaling_plot
 from training.evaluate.scores import Score
+from training.evaluate.tables import terminal_table
+from training.evaluate.topics import topics_of
 
-RESULTS = "results.json"
+RESULTS, TOLD, PLOTS = "results.json", "results.md", "plots"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +70,12 @@ def write_results(out: Path, results: Results, scaling: Mapping[str, Sequence[st
     Raises:
         OutputError: a file cannot be written.
     """
+    sections = _sections(results, scaling)
+    for section in sections:
+        for plot in section.plots:
+            write_text_atomically(out / PLOTS / f"{plot.name}.svg", plot.svg)
+    told = results_markdown(sections, results.models, seed=results.seed, json=RESULTS, plots=PLOTS)
+    write_text_atomically(out / TOLD, told)
     write_text_atomically(out / RESULTS, _File.of(results).model_dump_json(indent=1) + "\n")
 
 
@@ -81,7 +97,34 @@ def read_results(path: Path) -> Results:
 
 def results_tables(results: Results) -> list[Table]:
     """The paper's tables, for a terminal."""
-    return []
+    return [terminal_table(table) for section in _sections(results, {}) for table in section.tables]
+
+
+def _sections(results: Results, scaling: Mapping[str, Sequence[str]]) -> list[Section]:
+    is_local = {name: facts.is_local for name, facts in results.models.items()}
+    parameters = {
+        name: facts.parameters for name, facts in results.models.items() if facts.parameters
+    }
+    sections = []
+    for topic in topics_of(results.scores):
+        table = score_table(topic, results.scores, is_local)
+        calls = calls_table(topic, results.scores, results.models)
+        calibrations = calibration_tables(topic, results.scores)
+        curves = scaling_plot(topic, results.scores, parameters, scaling)
+        sections.append(
+            Section(
+                tables=(table, *filter(None, [calls]), *calibrations),
+                plots=(
+                    bars_plot(table),
+                    *map(calibration_plot, calibrations),
+                    *filter(None, [curves]),
+                ),
+            )
+        )
+    perplexity = perplexity_table(results.perplexities, is_local)
+    if perplexity:
+        sections.append(Section(tables=(perplexity,), plots=(bars_plot(perplexity),)))
+    return sections
 
 
 class _Values(BaseModel):
