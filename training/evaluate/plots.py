@@ -15,7 +15,7 @@ from training.evaluate.topics import Topic, largest_k
 
 _WIDTH, _TOP = 720, 10
 _HEADING, _ROW, _BAR, _BELOW = 30, 21, 13, 34  # heights
-_GAP = 14  # before the numbers
+_GAP, _LAST = 14, 16  # before and after the numbers
 _LONGEST_NAME = 34  # characters
 _CAP = 3.5  # half the height of an interval's ends
 _IN_FULL = {
@@ -72,7 +72,7 @@ def calibration_plot(table: ResultTable) -> Plot:
             name=_IN_FULL[column],
             kind=number,
             points=tuple(
-                Point(at=at, cell=cell, about=f"{column} with k = {row.name}")
+                Point(at=at, cell=cell, about=f"k = {row.name}")
                 for at, row in zip(positions, table.rows, strict=True)
                 if (cell := row.cells[number])
             ),
@@ -179,7 +179,7 @@ def _frame(table: ResultTable) -> _Frame:
     cells = [cell for row in table.rows for cell in row.cells if cell]
     return _Frame(
         left=20 + CHARACTER * longest,
-        right=_WIDTH - CHARACTER * max(len(cell.text) for cell in cells),
+        right=_WIDTH - _LAST - CHARACTER * max(len(cell.text) for cell in cells),
         ticks=ticks_to(max(cell.high for cell in cells)),
     )
 
