@@ -13,7 +13,6 @@ from lm_eval.api.registry import register_model
 from tqdm import tqdm
 
 from pipeline.engines.checkpoint import load_config
-from pipeline.engines.load import device_of
 from pipeline.tokens import NotLossless, TokenCodec
 from tools.base import ConfigError
 from training.generate.config import load_generate_config
@@ -45,14 +44,14 @@ class ToolformerLM(LM):  # type: ignore[misc]
         model: str | None = None,
         disabled: bool = False,
         batch_size: int | str = 1,
-        max_batch_size: int | None = None,
-        device: str | None = None,
+        max_batch_size: int = 64,
+        device: str = "cuda:0",  # the CPU where there is none
         **changes: Any,
     ) -> None:
-        """`changes` are to the section `decoding`, and what a task asks for goes before them.
+        """`changes` are to the section `decoding`; what a task asks for goes before them.
 
-        Sizes of batches and `device` are of log-likelihoods: what generates, and where, is in the
-        section `engine`.
+        Sizes of batches and `device` are of log-likelihoods: how texts are generated, and where,
+        is in the section `engine`.
 
         Raises:
             ConfigError: no such configuration, or one that cannot be used.
@@ -66,8 +65,11 @@ class ToolformerLM(LM):  # type: ignore[misc]
             changes["api_top_k"] = 0
         self._config = load_generate_config(Path(config), model=model)
         self._defaults = decoding(self._config.decoding, changes, "--model_args")
-        self._batches = {"batch_size": batch_size, "max_batch_size": max_batch_size}
-        self._device = device or device_of(self._config.engine)
+        self._for_plain = {
+            "batch_size": batch_size,
+            "max_batch_size": max_batch_size,
+            "device": device,
+        }
         self._told = Told()
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
@@ -95,8 +97,12 @@ class ToolformerLM(LM):  # type: ignore[misc]
         return likelihoods
 
     def get_model_info(self) -> dict[str, Any]:
-        """What the harness adds to "config" of its results: what was generated, and the calls."""
-        return {"toolformer": self._told.fields()}
+        """What the harness adds to "config" of its results: the model, and the calls it made."""
+        settings = {
+            "path": self._config.model.path,
+            "decoding": self._defaults.model_dump(mode="json"),
+        }
+        return {"toolformer": settings | self._told.fields()}
 
     def _plain(self) -> "HFLM":
         from lm_eval.models.huggingface import HFLM
@@ -106,8 +112,7 @@ class ToolformerLM(LM):  # type: ignore[misc]
             pretrained=model.path,
             revision=model.revision or "main",
             dtype=model.dtype,
-            device=self._device,
-            **self._batches,
+            **self._for_plain,
         )
         plain.set_cache_hook(self.cache_hook)
         return plain
@@ -125,8 +130,9 @@ class ToolformerLM(LM):  # type: ignore[misc]
             room = context - tokens_needed(0, params, max_result_tokens)
             if room < 1:
                 raise ConfigError(
-                    f"generation_kwargs: max_gen_toks {params.max_new_tokens} and the calls of a "
-                    f"text leave no room for a prompt in the model's context of {context}"
+                    f"max_gen_toks {params.max_new_tokens}, max_calls {params.max_calls} of "
+                    f"max_call_tokens {params.max_call_tokens} and their results: leave no room "
+                    f"for a prompt in the model's context of {context} tokens"
                 )
             prompts.append((self._fitting(prompt, codec, room), params))
         return seeded(prompts)
