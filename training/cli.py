@@ -12,6 +12,7 @@ from rich.console import Console
 from pipeline.commandline import run_app
 from tools.base import ConfigError
 from training.chat_export.command import chat_export_command
+from training.evaluate.command import evaluate_command
 from training.finetune.command import finetune_command, memory_command
 from training.generate.command import generate_command
 from training.generate.measure_command import measure_command
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 
 app.add_typer(tool_models, name="tool-models")
+app.command("evaluate")(evaluate_command)
 app.command("finetune")(finetune_command)
 app.command("generate")(generate_command)
 app.command("measure-generate")(measure_command)
