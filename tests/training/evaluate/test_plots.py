@@ -57,6 +57,13 @@ def places(curve: ElementTree.Element) -> list[tuple[float, float]]:
     return [(float(x), float(y)) for x, y in points]
 
 
+def base_of(svg: ElementTree.Element) -> float:
+    """How far down the horizontal axis is, in each panel."""
+    lines = [line for line in svg.iter(f"{_SVG}line") if line.get("class") == "axis"]
+    [base] = {number(line, "y1") for line in lines if line.get("y1") == line.get("y2")}
+    return base
+
+
 def test_bars_are_as_long_as_the_numbers_and_intervals_reach_as_far() -> None:
     svg = bars(_SCORES)
     drawn = list(svg.iter(f"{_SVG}rect"))
@@ -141,13 +148,24 @@ def test_curves_of_models_with_and_without_calls_differ_without_their_colours() 
     assert "off, L off, 100,000,000 parameters: 10.0 (5-15)" in told
     assert not any("90.0" in title for title in told), "only the largest k and 0 are drawn"
     with_tools, without, _ = (places(curve) for curve in first)
-    # From 0 to 45: 40 % is twice as high above the axis as 20 %.
-    [base] = {
-        number(line, "y1")
-        for line in svg.iter(f"{_SVG}line")
-        if line.get("class") == "axis" and line.get("y1") == line.get("y2")
-    }
+    base = base_of(svg)
     assert base - with_tools[0][1] == pytest.approx(2 * (base - without[0][1]), abs=0.3)
+
+
+def test_intervals_of_curves_reach_as_far_and_stand_beside_each_other() -> None:
+    scores = [made_score("L", "asdiv", 0.2), made_score("L off", "asdiv", 0.2)]
+    svg = read(scaled(scores, {"with tools": ["L"], "off": ["L off"]}))
+    [one, other] = curves(svg)[2:]
+    [(x, y)], [(aside, _)] = places(one), places(other)
+    assert aside - x >= 5
+    stem, below, above = (
+        [number(line, name) for name in ("x1", "y1", "x2", "y2")]
+        for line in one.iter(f"{_SVG}line")
+    )
+    base = base_of(svg)
+    low, high = base - 0.75 * (base - y), base - 1.25 * (base - y)  # 15 % and 25 %
+    assert stem == pytest.approx([x, low, x, high], abs=0.2)
+    assert below[1] == below[3] == stem[1] and above[1] == above[3] == stem[3]
 
 
 def test_without_sizes_there_is_nothing_to_draw() -> None:

@@ -90,6 +90,8 @@ def test_a_cell_is_a_percentage_with_its_interval() -> None:
 def test_the_best_is_one_of_the_models_that_run_here() -> None:
     assert best(shown(_LAMA)) == [("GPT-J", "SQuAD"), ("Toolformer", "T-REx")]
     assert best(shown(_LAMA, {**_LOCAL, "Davinci": True}))[-1] == ("Davinci", "T-REx")
+    as_good = [*_LAMA[:2], made_score("Davinci", "lama_t_rex", 0.532)]
+    assert best(shown(as_good)) == [("Toolformer", "T-REx")]
 
 
 def test_where_all_are_the_same_none_is_the_best() -> None:
@@ -150,6 +152,7 @@ def test_several_k_are_a_table_like_table_9() -> None:
     )
     [topic] = topics_of([some])
     [table] = calibration_tables(topic, [some, disabled, _LAMA[0]])
+    assert [row.name for row in table.rows] == ["0", "1"]
     assert table.title == "T-REx, Toolformer: % right by k, as Table 9"
     assert table.columns == ("All", "AC", "NC", "% with a call")
     assert texts(table) == {
