@@ -166,5 +166,5 @@ def test_wrong_arguments_are_one_line(config: str, arguments: dict[str, Any], re
 
 
 def test_a_task_that_leaves_no_room_for_a_prompt_is_refused(config: str) -> None:
-    with pytest.raises(ConfigError, match="max_gen_toks 120, max_calls 1 .* leave no room"):
+    with pytest.raises(ConfigError, match=r"max_gen_toks 120, max_calls 1 .* leave no room"):
         texts(ToolformerLM(config=config), ("All", {"max_gen_toks": 120}))
