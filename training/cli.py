@@ -16,7 +16,9 @@ from training.evaluate.command import evaluate_command
 from training.finetune.command import finetune_command, memory_command
 from training.generate.command import generate_command
 from training.generate.measure_command import measure_command
+from training.gpu_hours_command import gpu_hours_command
 from training.harness.command import PASSED_ON, lm_eval_command
+from training.reproduce.command import reproduce_command
 from training.serve.command import serve_command
 from training.tool_models.command import app as tool_models
 from training.world.grammar import Forms
@@ -32,10 +34,12 @@ app.add_typer(tool_models, name="tool-models")
 app.command("evaluate")(evaluate_command)
 app.command("finetune")(finetune_command)
 app.command("generate")(generate_command)
+app.command("reproduce")(reproduce_command)
 app.command("measure-generate")(measure_command)
 app.command("serve")(serve_command)
 app.command("memory")(memory_command)
 app.command("chat-export")(chat_export_command)
+app.command("gpu-hours")(gpu_hours_command)
 app.command("lm-eval", context_settings=PASSED_ON)(lm_eval_command)
 
 _PROMPTS = Path("pipeline/configs/demo_prompts")
