@@ -2,10 +2,13 @@
 
 import io
 import os
+import shutil
 import sys
+from pathlib import Path
 
 import pytest
 from rich.console import Console
+from tokenizers import Tokenizer
 
 from pipeline.tokens import TokenCodec
 from tests.pipeline.demo_runs import DEMO
@@ -36,8 +39,13 @@ def test_a_token_is_estimated_as_three_and_a_half_characters() -> None:
     assert cost.usd == pytest.approx(5 * 20e-6 + 30 * 60e-6)
 
 
-def test_a_tokenizer_counts() -> None:
-    of = ENDPOINT.model_copy(update={"tokenizer": str(DEMO / "model")})
+def test_a_tokenizer_counts_also_what_it_would_cut_off(tmp_path: Path) -> None:
+    for name in ("config.json", "tokenizer_config.json", "tokenizer.json"):
+        shutil.copy(DEMO / "model" / name, tmp_path)
+    tokenizer = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    tokenizer.enable_truncation(4)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    of = ENDPOINT.model_copy(update={"tokenizer": str(tmp_path)})
     prompts = [" The sum of 12 and 30 is", " a" * 5000]
     codec = TokenCodec.load(str(DEMO / "model"))
     cost = expected_cost(of, prompts, 10)

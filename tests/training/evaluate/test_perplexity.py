@@ -85,12 +85,13 @@ def test_the_interval_is_that_of_all_resamples() -> None:
 
 
 def test_the_interval_is_as_wide_as_the_spread_of_documents_says() -> None:
-    """Of equally long documents it is the normal one, 1.96 standard errors to each side."""
+    """1.96 standard errors of a ratio to each side, where long documents have lower losses."""
     draw = np.random.default_rng(1)
-    tokens_N = np.full(400, 50)
-    nats_N = 50 * draw.normal(3.0, 0.4, size=400)
+    tokens_N = draw.integers(20, 200, size=400)
+    nats_N = tokens_N * (4 - tokens_N / 100 + draw.normal(0, 0.4, size=400))
     low, high = mean_interval(nats_N, tokens_N, seed=0)
-    mean, error = (nats_N / 50).mean(), (nats_N / 50).std() / math.sqrt(400)
+    mean = nats_N.sum() / tokens_N.sum()
+    error = math.sqrt(((nats_N - mean * tokens_N) ** 2).sum()) / tokens_N.sum()
     assert (low, high) == pytest.approx((mean - 1.96 * error, mean + 1.96 * error), abs=0.1 * error)
     assert mean_interval(nats_N, tokens_N, seed=0) == (low, high)
     assert mean_interval(nats_N, tokens_N, seed=1) != (low, high)
