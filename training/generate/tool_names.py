@@ -15,13 +15,19 @@ class ToolNames:
         """`tokens` are the bytes of every token, by its id."""
         self.tools = frozenset(tools)
         self._tokens = tokens
+        self._found: dict[tuple[tuple[str, ...], bytes], frozenset[int]] = {}
 
-    def leading_to(self, without: Collection[str], spelt: bytes) -> frozenset[int]:
+    def leading_to(self, without: tuple[str, ...], spelt: bytes) -> frozenset[int]:
         """The tokens after which a name that is `spelt` so far can only be one of `without`.
 
         A model that chooses none of them never finishes such a name, and can still write every
         other.
         """
+        if (without, spelt) not in self._found:  # for every call the same
+            self._found[without, spelt] = self._search(without, spelt)
+        return self._found[without, spelt]
+
+    def _search(self, without: tuple[str, ...], spelt: bytes) -> frozenset[int]:
         unwanted = _rests(without, spelt)
         wanted = _rests(self.tools.difference(without), spelt)
         return frozenset(

@@ -1,0 +1,161 @@
+"""Evaluations of the demo's models: what is asked, and what is not asked again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.training.evaluate.evaluating import (
+    COUNTING,
+    PLAIN,
+    TOOLFORMER,
+    error_of,
+    evaluate,
+    lines,
+    scores,
+    sums,
+    svamp,
+    written,
+)
+
+
+def test_models_are_asked_alike_and_only_some_may_call(tmp_path: Path) -> None:
+    config = written(tmp_path, models={"GPT-J": PLAIN, "Toolformer": TOOLFORMER}, api_top_k=[0, 10])
+    done = evaluate(config)
+    assert done.returncode == 0
+    assert "24 answers, 24 of them asked for now" in done.stdout
+    out = tmp_path / "out"
+    assert list(scores(out)) == [
+        ("GPT-J", "svamp", 0), ("Toolformer", "svamp", 0), ("Toolformer", "svamp", 10)
+    ]  # fmt: skip
+    plain = lines(out, "gpt-j", "svamp-k0")
+    disabled = lines(out, "toolformer", "svamp-k0")
+    calling = lines(out, "toolformer", "svamp-k10")
+    for of_model in (plain, disabled, calling):
+        assert [line["id"] for line in of_model] == [f"sum-{n}" for n in range(8)]
+        assert {line["date"] for line in of_model} == {"2023-02-09"}
+    assert not any(line["tools_called"] for line in plain + disabled)
+    assert calling[0]["prompt"].endswith("How many eggs did it sell? The answer is")
+    called = [line["tools_called"] for line in calling if line["tools_called"]]
+    assert len(called) > 4 and {tool for tools in called for tool in tools} <= {
+        "Calculator", "Calendar", "WikiSearch", "QA", "MT"
+    }  # fmt: skip
+    right = [line["text"].strip(" .").split(" ")[0] == line["answers"][0] for line in calling]
+    score = scores(out)["Toolformer", "svamp", 10]
+    assert score["n"] == 8 and score["mean"] >= sum(right) / 8
+    assert score["share_with_call"] == len(called) / 8
+    facts = json.loads((out / "results.json").read_bytes())["models"]
+    assert facts["GPT-J"]["parameters"] == 2_366_592  # as the README of the model says
+    assert [facts[name]["calls"] for name in facts] == [False, True]
+
+
+def test_a_killed_evaluation_asks_only_what_is_not_written(tmp_path: Path) -> None:
+    counting = {"directory": str(tmp_path), "after": 12, "sends": "SIGKILL"}
+    config = written(
+        tmp_path,
+        benchmarks=[
+            svamp(sums(tmp_path, 24)),
+            {"name": "world_arithmetic", "max_new_tokens": 16},
+        ],
+        max_examples=24,
+        engine={"name": "torch", "kept_tokens": 0},  # room for few texts at once
+        tools={"Calculator": {"factory": COUNTING, "options": counting}},
+    )
+    command = [sys.executable, "-m", "training", "evaluate", str(config)]
+    killed = subprocess.run(command, capture_output=True, timeout=300, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    answers, asked = tmp_path / "out" / "answers" / "toolformer", tmp_path / "asked"
+    kept = [path for path in answers.iterdir() if path.stat().st_size]
+    before = [json.loads(line) for path in kept for line in path.read_text().splitlines()]
+    assert 0 < len(before) < 48
+    asked.unlink()
+
+    done = evaluate(config)
+    assert f"48 answers, {48 - len(before)} of them asked for now" in done.stdout
+    after = lines(tmp_path / "out", "toolformer", "svamp-k10")
+    after += lines(tmp_path / "out", "toolformer", "world_arithmetic-k10")
+    inputs = [call["input"] for line in after for call in line["calls"]]
+    known = [call["input"] for line in before for call in line["calls"]]
+    assert known and sorted([*known, *asked.read_text().splitlines()]) == sorted(inputs)
+    assert not list(answers.glob(".*"))
+
+    again = evaluate(config, "--out", tmp_path / "undisturbed")
+    assert "48 answers, 48 of them asked for now" in again.stdout
+    for path in (tmp_path / "out").rglob("*.*"):
+        if path.is_file() and path.name != ".evaluate.lock":
+            same = tmp_path / "undisturbed" / path.relative_to(tmp_path / "out")
+            assert same.read_bytes() == path.read_bytes(), path.name
+
+
+def test_what_is_finished_is_used_again_and_its_model_not_loaded(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    models = {"GPT-J": PLAIN}
+    assert "asked for now" in evaluate(written(tmp_path, models=models)).stdout
+    assert "GPTJForCausalLM runs" in caplog.text
+    first = (tmp_path / "out" / "results.json").read_bytes()
+    caplog.clear()
+    done = evaluate(written(tmp_path, models=models))
+    assert "8 answers, 0 of them asked for now" in done.stdout
+    assert "GPTJForCausalLM runs" not in caplog.text
+    assert (tmp_path / "out" / "results.json").read_bytes() == first
+    # Tools and k are nothing to a model without calls; the seed and the examples are.
+    evaluate(written(tmp_path, models=models, tools={}, api_top_k=[1, 3]))
+    assert "GPTJForCausalLM runs" not in caplog.text
+    done = evaluate(written(tmp_path, models=models, max_examples=3))
+    assert "3 answers, 3 of them asked for now" in done.stdout
+    assert len(list((tmp_path / "out" / "answers" / "gpt-j").iterdir())) == 2
+
+
+def test_models_without_calls_load_no_tools(tmp_path: Path) -> None:
+    tools = {"WikiSearch": {"options": {"corpus": str(tmp_path / "none.jsonl")}}}
+    assert evaluate(written(tmp_path, models={"GPT-J": PLAIN}, tools=tools)).returncode == 0
+    assert "none.jsonl: no such file" in error_of(written(tmp_path, tools=tools))
+
+
+def test_a_prompt_without_an_answer_is_counted_and_stops_nothing(tmp_path: Path) -> None:
+    benchmarks = [svamp(sums(tmp_path, 3, Body="egg " * 1100))]
+    done = evaluate(written(tmp_path, models={"GPT-J": PLAIN}, benchmarks=benchmarks))
+    assert "3 answers, 3 of them asked for now; 1 with an error instead" in done.stdout
+    first, *others = lines(tmp_path / "out", "gpt-j", "svamp-k0")
+    assert "the prompt is too long" in first["error"] and first["text"] is None
+    assert all(line["error"] is None and line["text"] for line in others)
+    (score,) = scores(tmp_path / "out").values()
+    assert (score["n"], score["errors"]) == (3, 1)
+
+
+def test_the_perplexity_of_a_corpus_is_measured_once(tmp_path: Path) -> None:
+    wiki = tmp_path / "wiki.test.tokens"
+    wiki.write_text(" \n = Eggs = \n \n The mill sold 91 eggs in May . \n")
+    models = {"GPT-J": PLAIN, "again": PLAIN}
+    corpora = [{"name": "Wiki Text", "wikitext": str(wiki)}]
+    config = written(tmp_path, models=models, benchmarks=[], perplexity=corpora)
+    assert evaluate(config).returncode == 0
+    (path,) = (tmp_path / "out" / "perplexity" / "gpt-j").iterdir()
+    assert path.name.startswith("wiki-text.")
+    found = json.loads((tmp_path / "out" / "results.json").read_bytes())["perplexity"]
+    assert [each["model"] for each in found] == ["GPT-J", "again"]
+    assert found[0]["perplexity"] == found[1]["perplexity"] > 1
+    os.utime(path, (1, 1))
+    assert evaluate(config).returncode == 0
+    assert path.stat().st_mtime == 1
+    wiki.write_text(" \n = Eggs = \n \n The mill sold 19 eggs in May . \n")
+    assert evaluate(config).returncode == 0
+    assert len(list(path.parent.iterdir())) == 2
+
+
+def test_answers_that_were_changed_are_not_scored(tmp_path: Path) -> None:
+    config = written(tmp_path, models={"GPT-J": PLAIN})
+    evaluate(config)
+    (path,) = (tmp_path / "out" / "answers" / "gpt-j").iterdir()
+    kept = path.read_text().splitlines(keepends=True)
+    for torn in (kept[:-1], kept[::-1], ["{}\n", *kept[1:]], ["{"]):
+        path.write_text("".join(torn))
+        said = error_of(config)
+        assert said.startswith(f"{path}: not the 8 answers it was written with")
+        assert said.endswith("remove it to ask again")
