@@ -1,6 +1,7 @@
 # make demo: a small language model teaches itself tool calls, from nothing, in a few minutes.
 # make test: what CI runs. Both set up .venv first.
 # make soak: the graph without a model: a million documents, overhead, scaling. An hour.
+# make reproduce: the paper's tables in miniature, under 90 minutes; SAMPLES=DIR has files of its benchmarks.
 
 PYTHON ?= python3.11
 VENV := .venv
@@ -10,7 +11,7 @@ BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE =
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test check soak install clean
+.PHONY: demo test check soak reproduce install clean
 
 demo: $(INSTALLED)
 	$(BIN)/python -m pipeline annotate pipeline/configs/demo.yaml
@@ -33,6 +34,9 @@ check: $(INSTALLED)
 
 soak: $(INSTALLED)
 	$(BIN)/python -m pipeline soak --out runs/soak
+
+reproduce: $(INSTALLED)
+	$(BIN)/python -m training reproduce $(if $(SAMPLES),--samples "$(SAMPLES)")
 
 install: $(INSTALLED)
 
