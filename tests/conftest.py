@@ -2,6 +2,7 @@ import logging
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import uuid
@@ -12,6 +13,7 @@ import pytest
 from upath import UPath
 
 from tests.object_store import Server
+from tests.ray_workers import forked_worker, server
 from tests.small_disk import mounted
 
 # Whoever starts the tests in the background of a shell has them, and all they start, ignore Ctrl-C.
@@ -46,8 +48,22 @@ def ray_directory() -> Iterator[Path]:
     shutil.rmtree(directory, ignore_errors=True)
 
 
+@pytest.fixture(scope="session")
+def worker_server() -> Iterator[Path]:
+    """The socket of a process that forks Ray's workers, see ray_workers/."""
+    directory = Path(tempfile.mkdtemp(prefix="tf-fork-", dir="/tmp"))
+    path = directory / "socket"
+    process = subprocess.Popen(
+        [sys.executable, server.__file__, path], env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
+    yield path
+    process.kill()
+    process.wait()
+    shutil.rmtree(directory)
+
+
 @pytest.fixture(scope="module")
-def ray_node() -> Iterator[str]:
+def ray_node(worker_server: Path) -> Iterator[str]:
     """The address of a Ray of four CPUs, one for the tests of a module that ask for it.
 
     Not one for all modules: after the kills of some, it would start no actor for the next.
@@ -62,10 +78,11 @@ def ray_node() -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in OF_RAY.items():
             patch.setenv(name, value)
+        patch.setenv(forked_worker.SERVER, str(worker_server))
         # Nobody reads logs on a terminal, and nothing grows: each would be a Python process more.
         without = {"include_dashboard": False, "include_log_monitor": False, "no_monitor": True}
-        node = {"num_cpus": 4, "temp_dir": str(directory)} | without
-        cluster = Cluster(initialize_head=True, head_node_args=node)
+        node = {"num_cpus": 4, "temp_dir": str(directory), "worker_path": forked_worker.__file__}
+        cluster = Cluster(initialize_head=True, head_node_args=node | without)
     yield cluster.address
     cluster.shutdown()  # type: ignore[no-untyped-call]
     shutil.rmtree(directory, ignore_errors=True)
