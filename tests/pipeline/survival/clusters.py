@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from tests.pipeline.demo_runs import ROOT
+from tests.ray_workers import forked_worker
 
 # A node is dead after four answers that did not come: much sooner than by default, but not so
 # soon that a busy machine loses one.
@@ -32,9 +33,10 @@ _PATIENCE_S = 60.0
 class RayCluster:
     """A head without GPUs, which drivers join, and nodes that come and go."""
 
-    def __init__(self, cluster: Any, directory: Path) -> None:
+    def __init__(self, cluster: Any, directory: Path, worker: Mapping[str, str]) -> None:
         self._cluster = cluster
         self._num_added = 0
+        self._worker = worker  # what its nodes start as one, where it is not Ray's own
         self.directory = directory  # for drivers to name as Ray's
         self.address: str = cluster.address
 
@@ -72,6 +74,7 @@ class RayCluster:
         return self._cluster.add_node(
             temp_dir=str(self.directory / f"node{self._num_added}"),
             include_log_monitor=False,
+            **self._worker,
             **resources,
         )
 
@@ -108,8 +111,13 @@ class RayCluster:
 
 
 @contextmanager
-def ray_cluster(*nodes: Mapping[str, Any], head: Mapping[str, Any]) -> Iterator[RayCluster]:
-    """A head and `nodes`, each of the resources it says; all of it is gone afterwards."""
+def ray_cluster(
+    *nodes: Mapping[str, Any], head: Mapping[str, Any], worker_server: Path | None = None
+) -> Iterator[RayCluster]:
+    """A head and `nodes`, each of the resources it says; all of it is gone afterwards.
+
+    `worker_server` forks the workers, see tests/ray_workers.
+    """
     from ray.cluster_utils import Cluster
 
     directory = Path(tempfile.mkdtemp(prefix="tf-", dir="/tmp"))  # sockets: a short name
@@ -122,12 +130,16 @@ def ray_cluster(*nodes: Mapping[str, Any], head: Mapping[str, Any]) -> Iterator[
         patch.setenv("RAY_BACKEND_LOG_LEVEL", "fatal")
         # `annotate --address` ships no tests; our engine and tool are among them.
         patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+        worker = {}
+        if worker_server is not None:
+            patch.setenv(forked_worker.SERVER, str(worker_server))
+            worker = {"worker_path": forked_worker.__file__}
         cluster = Cluster(
             initialize_head=True,
-            head_node_args={"temp_dir": str(temporary), **WITHOUT} | dict(head),
+            head_node_args={"temp_dir": str(temporary), **WITHOUT, **worker} | dict(head),
         )
         try:
-            started = RayCluster(cluster, directory)
+            started = RayCluster(cluster, directory, worker)
             for resources in nodes:
                 started.add(**resources)
             yield started
@@ -137,13 +149,23 @@ def ray_cluster(*nodes: Mapping[str, Any], head: Mapping[str, Any]) -> Iterator[
 
 
 def workers_of(node: Any) -> Sequence[psutil.Process]:
-    """The processes that a node's raylet started."""
+    """The processes that a node's raylet started, or had forked."""
     [raylet] = node.all_processes["raylet"]
     try:
-        children: list[psutil.Process] = psutil.Process(raylet.process.pid).children()
+        children = psutil.Process(raylet.process.pid).children()
     except psutil.NoSuchProcess:
         return []
-    return children
+    return [worker for child in children if (worker := _worker(child)) is not None]
+
+
+def _worker(child: psutil.Process) -> psutil.Process | None:
+    """The worker that is or stands behind a process; None where there is none, or none yet."""
+    try:
+        if forked_worker.__file__ not in child.cmdline():
+            return child
+        return psutil.Process(int(child.name()))
+    except (psutil.Error, ValueError):
+        return None
 
 
 def _title(worker: psutil.Process) -> str:

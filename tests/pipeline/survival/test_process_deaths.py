@@ -32,8 +32,11 @@ IN_FLIGHT = 3 * 2 * UNIT_DOCUMENTS
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[RayCluster]:
-    with ray_cluster(head={"num_cpus": 4}) as started, started.joined_here():
+def cluster(worker_server: Path) -> Iterator[RayCluster]:
+    with (
+        ray_cluster(head={"num_cpus": 4}, worker_server=worker_server) as started,
+        started.joined_here(),
+    ):
         yield started
 
 
