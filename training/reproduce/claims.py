@@ -129,8 +129,8 @@ def _no_cost(size: SizeMeasured, seed: int) -> Claim:
             )
         )
     reasons = (
-        f"{_percent(size.built.share_in_calls)} of the tokens of C* are in calls: in as many steps "
-        "it has as much less of plain text.",
+        f"{_percent(size.built.share_in_calls)} of the tokens of C*, which it learns from, are in "
+        "calls; what stands behind a call it learns with the result before it.",
     )
     return Claim(
         slug="no-perplexity-cost",

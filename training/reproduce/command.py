@@ -1,5 +1,6 @@
 """python -m training reproduce: the paper in miniature."""
 
+import logging
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +25,8 @@ def reproduce_command(
     from training.reproduce.reproduce import reproduce
     from training.reproduce.samples import samples_in
 
+    for engines in ("pipeline.engines", "training.evaluate"):  # they say what they load
+        logging.getLogger(engines).setLevel(logging.WARNING)
     settings = load_reproduce_config(config)
     given = {} if samples is None else samples_in(samples)
     command = "make reproduce" if config == _CONFIG else f"python -m training reproduce {config}"

@@ -1,7 +1,7 @@
 """What the steps of a reproduction measured, and comparisons on the same examples."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from training.benchmarks.statistics import Performance, performance
 from training.evaluate.answers import Answers
@@ -65,7 +65,7 @@ class SizeMeasured:
 
     def more_right(self, a: str, b: str, benchmarks: Sequence[str], *, seed: int) -> Performance:
         """How much more of the same examples, over all `benchmarks`, `a` has right than `b`."""
-        return performance(self.differences(a, b, benchmarks), seed=seed)
+        return compared(self.differences(a, b, benchmarks), seed=seed)
 
     def differences(self, a: str, b: str, benchmarks: Sequence[str]) -> list[int]:
         """For each example 1 where only `a` has it right, -1 where only `b` has, else 0."""
@@ -86,7 +86,7 @@ class SizeMeasured:
             ]
             for each in (k, less)
         )
-        return performance(
+        return compared(
             [int(a) - int(b) for a, b in zip(with_k, with_less, strict=True)], seed=seed
         )
 
@@ -109,4 +109,17 @@ def more_gain(
     of_large, of_small = (
         size.differences(TOOLFORMER, DISABLED, benchmarks) for size in (large, small)
     )
-    return performance([a - b for a, b in zip(of_large, of_small, strict=True)], seed=seed)
+    return compared([a - b for a, b in zip(of_large, of_small, strict=True)], seed=seed)
+
+
+def compared(differences: Sequence[int], *, seed: int) -> Performance:
+    """The mean of differences between answers to the same examples, with its interval.
+
+    Resamples of examples that all agree agree as well, however few they are: then the interval is
+    that in which so many would agree by chance in 5 % of cases.
+    """
+    found = performance(differences, seed=seed)
+    if any(differences):
+        return found
+    unseen = 1 - 0.05 ** (1 / len(differences))
+    return replace(found, low=-unseen, high=unseen)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from training.reproduce.check import check
 from training.reproduce.config import ReproduceConfig
 from training.reproduce.journal import Done, Journal
 from training.reproduce.plan import plan
@@ -20,10 +21,12 @@ def reproduce(
     the same.
 
     Raises:
+        ConfigError: a section of the configuration is not what its command takes.
         ToolformerError: a step failed, another process is at work in `config.out`, or it is of
             another configuration.
     """
     rows, journal = plan(config, samples), Journal(config.out)
+    check(rows)
     with journal.lock() as lock:
         journal.begin(config)
         run_steps(rows, journal, lock, console)
