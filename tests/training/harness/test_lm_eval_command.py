@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.pipeline.demo_runs import ROOT
 from tests.training.harness.asked import config_of_small_model
 from training.cli import main
 
+README = (ROOT / "training" / "README.md").read_text(encoding="utf-8")
 SUMS = """\
 {"question": "The sum", "answer": "181", "choices": ["is", "well"], "right": 0}
 {"question": "The sum is", "answer": "182", "choices": ["ill", "zzz zzz", "181."], "right": 2}
@@ -58,9 +62,14 @@ def _tasks(directory: Path) -> Path:
 def test_tasks_of_both_kinds_are_run_without_a_network(tmp_path: Path) -> None:
     config, tasks = config_of_small_model(tmp_path), tmp_path / "tasks"
     tasks.mkdir()
-    command = [sys.executable, "-m", "training", "lm-eval", "--model", "toolformer"]
-    command += ["--model_args", f"config={config},max_calls=2,date=2021-03-09"]
-    command += ["--tasks", "made_sums,made_choices", "--include_path", str(_tasks(tasks))]
+    [line] = re.findall(r"^python (-m training lm-eval .*)$", README, re.MULTILINE)
+    args = f"config={config},max_calls=2,date=2021-03-09"
+    ours = {
+        "config=training/configs/generate-demo.yaml": args,
+        "my_task": "made_sums,made_choices",
+        "my_tasks": str(_tasks(tasks)),
+    }
+    command = [sys.executable, *(ours.get(word, word) for word in shlex.split(line))]
     command += ["--output_path", str(tmp_path / "results.json")]
     offline = {"HF_HOME": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | offline)
