@@ -2,7 +2,6 @@ import logging
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import uuid
@@ -13,7 +12,8 @@ import pytest
 from upath import UPath
 
 from tests.object_store import Server
-from tests.ray_workers import forked_worker, server
+from tests.ray_workers import forked_worker
+from tests.ray_workers.starting import forking_server
 from tests.small_disk import mounted
 
 # Whoever starts the tests in the background of a shell has them, and all they start, ignore Ctrl-C.
@@ -51,15 +51,8 @@ def ray_directory() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def worker_server() -> Iterator[Path]:
     """The socket of a process that forks Ray's workers, see ray_workers/."""
-    directory = Path(tempfile.mkdtemp(prefix="tf-fork-", dir="/tmp"))
-    path = directory / "socket"
-    process = subprocess.Popen(
-        [sys.executable, server.__file__, path], env=os.environ | {"OMP_NUM_THREADS": "1"}
-    )
-    yield path
-    process.kill()
-    process.wait()
-    shutil.rmtree(directory)
+    with forking_server() as path:
+        yield path
 
 
 @pytest.fixture(scope="module")

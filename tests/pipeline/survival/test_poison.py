@@ -1,6 +1,7 @@
 """Documents that kill their process every time: named, set apart, and tried again when mended."""
 
 import io
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from rich.console import Console
 
 from pipeline.failures import KILLS_PROCESS
 from pipeline.status import status_table
+from tests.pipeline.demo_runs import ROOT
 from tests.pipeline.survival.clusters import RayCluster, ray_cluster
 from tests.pipeline.survival.plain import undisturbed
 from tests.pipeline.survival.scenes import (
@@ -22,6 +24,7 @@ from tests.pipeline.survival.scenes import (
     assert_undisturbed,
     documents_of,
 )
+from tests.ray_workers.starting import forking_server
 
 pytestmark = pytest.mark.ray
 
@@ -43,9 +46,13 @@ def read_moments(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def cluster(read_moments: Path) -> Iterator[RayCluster]:
     with pytest.MonkeyPatch.context() as patch:
         crashing = Path(__file__).parent / "crashing_tokenizer"
-        patch.setenv("PYTHONPATH", str(crashing))
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(crashing), str(ROOT)]))
         patch.setenv("CRASHING_TOKENIZER_MOMENTS", str(read_moments))
-        with ray_cluster(head={"num_cpus": 4}) as started, started.joined_here():
+        with (
+            forking_server() as worker_server,
+            ray_cluster(head={"num_cpus": 4}, worker_server=worker_server) as started,
+            started.joined_here(),
+        ):
             yield started
 
 
