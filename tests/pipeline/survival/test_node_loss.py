@@ -27,8 +27,11 @@ IN_FLIGHT_OF_A_REPLICA = 4 * 2 * UNIT_DOCUMENTS
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[RayCluster]:
-    with ray_cluster(head={"num_cpus": 0}) as started, started.joined_here():
+def cluster(worker_server: Path) -> Iterator[RayCluster]:
+    with (
+        ray_cluster(head={"num_cpus": 0}, worker_server=worker_server) as started,
+        started.joined_here(),
+    ):
         yield started
 
 
