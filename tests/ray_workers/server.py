@@ -52,9 +52,7 @@ def bind(starter: socket.socket) -> None:
 
 
 def main() -> None:
-    listening = socket.socket(socket.AF_UNIX)
-    listening.bind(sys.argv[1])
-    listening.listen(64)  # who asks before all is imported waits
+    listening = socket.socket(fileno=int(sys.argv[1]))
     for name in _IMPORTED:
         importlib.import_module(name)
     gc.collect()
