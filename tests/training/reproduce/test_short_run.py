@@ -1,4 +1,4 @@
-"""The short reproduction, killed and continued: every step with our own commands and a real model."""
+"""The short reproduction, killed and continued: our own commands and a real model."""
 
 import json
 import os
