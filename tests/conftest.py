@@ -67,7 +67,7 @@ def ray_node(worker_server: Path) -> Iterator[str]:
     # Not in `ray_directory`: its last session would be taken for that of the commands there.
     directory = Path(tempfile.mkdtemp(prefix="tf-node-", dir="/tmp"))
     # Where no Ray has ever run, Cluster has no place to note its address in.
-    Path(get_default_ray_temp_dir()).mkdir(exist_ok=True)
+    Path(get_default_ray_temp_dir()).mkdir(exist_ok=True)  # type: ignore[no-untyped-call]
     with pytest.MonkeyPatch.context() as patch:
         for name, value in OF_RAY.items():
             patch.setenv(name, value)
