@@ -164,7 +164,7 @@ def test_a_problem_without_any_example_is_said(tmp_path: Path) -> None:
 def test_the_committed_configuration_can_be_used() -> None:
     path = Path("training/configs/evaluate-demo.yaml")
     config = load_evaluate_config(path)
-    assert list(config.models) == ["GPT-J", "GPT-J + CC", "Toolformer (disabled)", "Toolformer"]
+    assert list(config.models) == ["base", "base + CC", "Toolformer (disabled)", "Toolformer"]
     assert [model.has_calls for model in config.models.values()] == [False, False, False, True]
     used = yaml.safe_load(Path("training/configs/generate-demo.yaml").read_text())["tools"]
     assert yaml.safe_load(path.read_text())["tools"] == used
