@@ -29,7 +29,7 @@ class Answers:
     answers: tuple[Answer, ...]
 
     def right(self) -> list[bool]:
-        """For each example, whether the paper counts it as right; it is not without a completion."""
+        """For each example, whether it is right as the paper judges; not without a completion."""
         return [
             answer.completion is not None
             and is_right(answer.completion, answer.example, self.benchmark.criterion)
