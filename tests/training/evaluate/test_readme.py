@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,18 @@ def test_its_commands_do_what_it_says(
     results = json.loads(Path("runs/table-9/results.json").read_text(encoding="utf-8"))
     assert [score["api_top_k"] for score in results["scores"]] == [0, 1, 3, 10]
     assert "Dateset" in capsys.readouterr().out
+
+
+def test_the_first_page_has_the_same_command_and_one_of_the_makefile() -> None:
+    section = (ROOT / "README.md").read_text(encoding="utf-8").split("\n## Evaluate\n")[1]
+    [bash] = re.findall(r"```bash\n(.*?)```", section, re.DOTALL)[:1]
+    evaluating, reproducing = (shlex.split(line, comments=True) for line in bash.splitlines())
+    assert shlex.join(evaluating) in SECTION
+    made = subprocess.run(
+        [*reproducing, "--dry-run"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    # What it runs is tested with reproduce-short.yaml, in test_short_run.py.
+    assert made.stdout.splitlines()[-1].strip().endswith("python -m training reproduce")
 
 
 def test_its_table_has_every_benchmark() -> None:
