@@ -10,13 +10,15 @@ from training.benchmarks.judging import is_right
 class Answer:
     """A model's completion of an example, without its calls; None where `error` says why not.
 
-    `tools_called` are the tools of its calls, in order.
+    `tools_called` are the tools of its calls, in order, and `statuses` how each ended, as
+    ToolStatus has it.
     """
 
     example: Example
     completion: str | None
     tools_called: tuple[str, ...]
     error: str | None
+    statuses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

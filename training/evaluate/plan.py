@@ -57,6 +57,7 @@ class Task:
                     completion=line["text"],
                     tools_called=tuple(line["tools_called"]),
                     error=line["error"],
+                    statuses=tuple(call["status"] for call in line.get("calls", ())),
                 )
                 for (example, _), line in zip(self.asked, lines, strict=True)
                 if line["id"] == example.id
