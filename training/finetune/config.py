@@ -51,6 +51,10 @@ class FinetuneConfig(Section):
     seed: int = 0
 
     max_examples: int = Field(default=25_000, ge=1)  # documents for each tool
+    # Differs from the paper: where it is not 0, so large a share of the documents of C* is learned
+    # without calls. In short documents most of the words after a call are else never learned
+    # without one, and with calls disabled the model is the worse for it.
+    plain_share: float = Field(default=0.0, ge=0.0, lt=1.0)
     sequence_tokens: int = Field(default=1024, ge=8)
     max_steps: int = Field(default=2000, ge=1)
     eval_steps: int = Field(default=500, ge=1)  # a checkpoint is written as often

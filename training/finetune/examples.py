@@ -97,8 +97,8 @@ class TrainingSet:
     """What is trained on, in the order in which it is.
 
     Documents of the dataset are `documents` and dropped["documents_without_calls"]; its calls are
-    those of `calls`, dropped["calls_over_cap"] and dropped["calls_longer_than_a_window"]. For C the
-    numbers are the same: its documents are those of C*, and `calls` what it does not have of them.
+    those of `calls` and the others of `dropped`. For C the numbers are the same: its documents are
+    those of C*, and `calls` what it does not have of them.
     """
 
     examples: Examples
@@ -127,7 +127,8 @@ def load_training_set(config: FinetuneConfig, codec: TokenCodec) -> TrainingSet:
     for document in select(config, codec, limit=limit, counted=counted):
         doc_ids.add(document.doc_id)
         text_hashes.add(document.text_hash)
-        pieces = _pieces(document, codec, limit, with_calls=config.dataset == "dataset")
+        with_calls = config.dataset == "dataset" and not document.is_plain
+        pieces = _pieces(document, codec, limit, with_calls=with_calls)
         for number, piece in enumerate(pieces):
             # The first token of a sequence has nothing before it that predicts it.
             examples.append(

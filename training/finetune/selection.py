@@ -12,7 +12,7 @@ from itertools import repeat
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.build.cap import ExampleCap
+from pipeline.build.cap import ExampleCap, rank
 from pipeline.build.dataset import BUILD_MARK
 from pipeline.build.mark import built_summary, read_build_mark
 from pipeline.rundir import RunDir
@@ -30,18 +30,23 @@ from training.finetune.config import FinetuneConfig
 from training.finetune.windows import Span, too_long
 
 _OVER_CAP, _TOO_LONG = "calls_over_cap", "calls_longer_than_a_window"
-_NO_CALL = "documents_without_calls"
+_NO_CALL, _PLAIN = "documents_without_calls", "calls_of_plain_share"
+_RANKS = 2**128
 _PART = re.compile(r"(.*)#[0-9]+", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectedDocument:
-    """A document of C* without the calls that are not trained on: `calls` are those that are."""
+    """A document of C* without the calls that are not trained on: `calls` are those that are.
+
+    One that `is_plain` is trained on without any, cut as it is with them.
+    """
 
     doc_id: str
     text_hash: str
     ids_n: NDArray[np.int32]
     calls: list[Span]
+    is_plain: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,13 +54,13 @@ class Counted:
     """What became of the documents and calls of a dataset.
 
     The documents are `documents` and those dropped without calls; the calls are those of `calls`
-    and those dropped over the cap or longer than a window.
+    and those dropped over the cap, longer than a window, or of documents of the plain share.
     """
 
     documents: int = 0
     calls: Counter[str] = field(default_factory=Counter)  # by tool
     dropped: Counter[str] = field(
-        default_factory=lambda: Counter({_OVER_CAP: 0, _TOO_LONG: 0, _NO_CALL: 0})
+        default_factory=lambda: Counter({_OVER_CAP: 0, _TOO_LONG: 0, _PLAIN: 0, _NO_CALL: 0})
     )
 
 
@@ -97,7 +102,8 @@ def select(
         placed = place_calls(document, codec, where=directory)
         if without is not None:
             _check_plain(plain, document, placed, without)
-        selected = _selected(document, placed, cap, limit, counted)
+        is_plain = rank(config.seed, "", document.doc_id) < config.plain_share * _RANKS
+        selected = _selected(document, placed, cap, limit, counted, is_plain=is_plain)
         if selected is not None:
             yield selected
 
@@ -124,6 +130,8 @@ def _selected(
     cap: ExampleCap,
     limit: int,
     counted: Counted,
+    *,
+    is_plain: bool,
 ) -> SelectedDocument | None:
     within = [call for call in placed if cap.admits(call.tool, document.doc_id)]
     counted.dropped[_OVER_CAP] += len(placed) - len(within)
@@ -138,10 +146,17 @@ def _selected(
         counted.dropped[_NO_CALL] += 1
         return None
     counted.documents += 1
-    counted.calls.update(within[j].tool for j in left)
+    if is_plain:
+        counted.dropped[_PLAIN] += len(left)
+    else:
+        counted.calls.update(within[j].tool for j in left)
     ids_n, spans = taken_out(ids_n, [spans[j] for j in sorted(unfit)], [spans[j] for j in left])
     return SelectedDocument(
-        doc_id=document.doc_id, text_hash=document.text_hash, ids_n=ids_n, calls=spans
+        doc_id=document.doc_id,
+        text_hash=document.text_hash,
+        ids_n=ids_n,
+        calls=spans,
+        is_plain=is_plain,
     )
 
 

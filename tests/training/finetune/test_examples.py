@@ -111,6 +111,28 @@ def test_the_plain_dataset_gives_the_same_examples_without_calls(
     assert (plain.doc_ids, plain.text_hashes) == (augmented.doc_ids, augmented.text_hashes)
 
 
+def test_a_share_of_the_documents_is_learned_as_in_the_plain_dataset(run: Path) -> None:
+    all_calls, some, none = (
+        load(run),
+        load(run, plain_share=0.5),
+        load(run, dataset="dataset_plain"),
+    )
+    assert [example.doc_id for example in some.examples] == [
+        example.doc_id for example in all_calls.examples
+    ]
+    plain: set[str] = set()
+    for mixed, whole, without in zip(some.examples, all_calls.examples, none.examples, strict=True):
+        is_plain = rank(0, "", mixed.doc_id) / 2**128 < 0.5
+        as_in = without if is_plain else whole
+        assert mixed.input_ids.tolist() == as_in.input_ids.tolist()
+        assert mixed.num_calls == as_in.num_calls
+        plain.update({mixed.doc_id} if is_plain else ())
+    assert 0.3 * len(rows_of(run)) < len(plain) < 0.7 * len(rows_of(run))
+    left_out = sum(all_calls.calls.values()) - sum(some.calls.values())
+    assert some.dropped["calls_of_plain_share"] == left_out > 0
+    assert some.documents == all_calls.documents
+
+
 def test_plain_documents_that_fit_have_the_tokens_of_the_plain_dataset(run: Path) -> None:
     rows = rows_of(run, "dataset_plain")
     for example in load(run, dataset="dataset_plain").examples:
