@@ -1,11 +1,16 @@
-"""Performance with its uncertainty, and how often tools are called (Table 9)."""
+"""Performance with its uncertainty, and how often tools are called (Table 9).
+
+Shape suffixes: N documents, B resamples.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 _NUM_RESAMPLES = 10_000
+_DRAWN_AT_ONCE = 1_000_000  # values, over all resamples that are drawn together
 _PERCENTILES = (2.5, 97.5)  # of a 95% interval
 
 
@@ -53,6 +58,23 @@ def performance(values: Sequence[float], *, seed: int) -> Performance:
         high=float(high),
         num_examples=num_examples,
     )
+
+
+def ratio_interval(
+    above_N: NDArray[np.float64], below_N: NDArray[np.int64], *, seed: int
+) -> tuple[float, float]:
+    """The 95% percentile bootstrap interval of sum(above) / sum(below), the same for a seed.
+
+    Such is the mean loss of a token, where documents are drawn, each with all its tokens.
+    """
+    generator, num = np.random.default_rng(seed), len(above_N)
+    at_once = max(1, _DRAWN_AT_ONCE // num)
+    ratios = []
+    for start in range(0, _NUM_RESAMPLES, at_once):
+        drawn_BN = generator.integers(num, size=(min(at_once, _NUM_RESAMPLES - start), num))
+        ratios.append(above_N[drawn_BN].sum(axis=1) / below_N[drawn_BN].sum(axis=1))
+    low, high = np.percentile(np.concatenate(ratios), _PERCENTILES)
+    return float(low), float(high)
 
 
 def calibration(

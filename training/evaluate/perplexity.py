@@ -1,35 +1,92 @@
-"""The perplexity of a causal language model on plain text, with tools disabled (section 4.3).
+"""The perplexity of a model on plain text, with tools disabled (section 4.3), from its losses.
 
-" [" has probability 0, and the other tokens share what it had; so a " [" of the text cannot count.
-Differs from the paper: both hold for every model and not only for those that call tools. Models
-with one tokenizer are then compared on the same tokens, and none gains by knowing what is not next.
-
-Shape suffixes: N documents, B resamples.
+Shape suffix: N documents.
 """
 
-import gc
 import logging
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
 from pipeline.config import ModelConfig
 from pipeline.engine_config import EngineConfig
-from pipeline.engines.load import device_of
-from pipeline.engines.torch_checkpoint import load_checkpoint, on_device
-from pipeline.tokens import Ids, NotLossless, TokenCodec
-from tools.base import ConfigError, InputError
+from tools.base import InputError
+from training.benchmarks.statistics import ratio_interval
 from training.evaluate.answers import TextPerplexity
-from training.evaluate.text_loss import OnProgress, TextLoss, TextLosses
-from training.finetune.perplexity import perplexity
-
-_NUM_RESAMPLES = 10_000
-_DRAWN_AT_ONCE = 1_000_000  # documents, over all resamples that are drawn together
-_PERCENTILES = (2.5, 97.5)  # of a 95% interval
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentLosses:
+    """What a model makes of each text of a corpus, in order, with " [" disabled.
+
+    `nats` has the sum of -log p over the `num_tokens` of a text that count, and `num_left_out` how
+    many of its tokens are " [" and do not. A text that cannot be tokens has none of either.
+    """
+
+    nats: tuple[float, ...]
+    num_tokens: tuple[int, ...]
+    num_left_out: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio:
+    """One perplexity divided by another, and its 95% bootstrap interval over documents."""
+
+    ratio: float
+    low: float
+    high: float
+    num_documents: int
+
+
+def perplexity_of(losses: DocumentLosses, *, name: str, corpus: str, seed: int) -> TextPerplexity:
+    """The perplexity of the model called `name` on `corpus`: infinite where no float is that large.
+
+    Resamples draw documents, each with all its tokens, which are not independent of each other.
+
+    Raises:
+        InputError: no text has a token that counts.
+    """
+    counts_N = np.array(losses.num_tokens, dtype=np.int64) > 0
+    if not counts_N.any():
+        raise InputError(f"{corpus}: none of its {len(counts_N)} texts has a token that counts")
+    left_out = sum(losses.num_left_out)
+    _log.info('%s on %s: %d tokens are " [" and do not count', name, corpus, left_out)
+    nats_N = np.array(losses.nats)[counts_N]
+    tokens_N = np.array(losses.num_tokens)[counts_N]
+    low, high = ratio_interval(nats_N, tokens_N, seed=seed)
+    return TextPerplexity(
+        model=name,
+        corpus=corpus,
+        perplexity=_exp(float(nats_N.sum() / tokens_N.sum())),
+        low=_exp(low),
+        high=_exp(high),
+        num_documents=len(nats_N),
+        num_tokens=int(tokens_N.sum()),
+    )
+
+
+def perplexity_ratio(a: DocumentLosses, b: DocumentLosses, *, seed: int) -> Ratio:
+    """The perplexity of `a` in parts of that of `b`; resamples draw documents with both losses.
+
+    Raises:
+        ValueError: these are not losses of the same tokens, or of none.
+    """
+    if a.num_tokens != b.num_tokens or not any(a.num_tokens):
+        raise ValueError("the two models were not measured on the same tokens")
+    counts_N = np.array(a.num_tokens) > 0
+    more_N = (np.array(a.nats) - np.array(b.nats))[counts_N]
+    tokens_N = np.array(a.num_tokens)[counts_N]
+    low, high = ratio_interval(more_N, tokens_N, seed=seed)
+    return Ratio(
+        ratio=_exp(float(more_N.sum() / tokens_N.sum())),
+        low=_exp(low),
+        high=_exp(high),
+        num_documents=len(tokens_N),
+    )
 
 
 def text_perplexity(
@@ -40,88 +97,20 @@ def text_perplexity(
     corpus: str,
     seed: int,
     engine: EngineConfig | None = None,
-    on_progress: OnProgress = lambda done, total: None,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> TextPerplexity:
     """The perplexity of a checkpoint, called `name`, on the texts of `corpus`.
 
-    Torch runs it, whatever the engine's name, on its device and with its token_budget and
-    num_threads. Texts that the tokenizer changes are left out; a warning says how many.
-
-    Raises:
-        ConfigError: the checkpoint is missing, torn or not supported, its logits are no numbers,
-            a window does not fit into memory, or the engine splits the model.
-        InputError: no text has a token that counts.
+    Raises ToolformerError as `document_losses` and `perplexity_of`.
     """
-    engine = engine or EngineConfig()
-    if engine.tensor_parallel_size > 1:
-        raise ConfigError(
-            "perplexity is measured by torch, which does not split a model: "
-            f"engine.tensor_parallel_size is {engine.tensor_parallel_size}, expected 1"
-        )
-    losses = [loss for loss in _losses(model, texts, engine, on_progress) if loss.num_tokens]
-    _free_memory()
-    if not losses:
-        raise InputError(f"{corpus}: none of its {len(texts)} texts has a token that counts")
-    left_out = sum(loss.num_left_out for loss in losses)
-    _log.info('%s on %s: %d tokens are " [" and do not count', name, corpus, left_out)
-    nats_N = np.array([loss.nats for loss in losses])
-    tokens_N = np.array([loss.num_tokens for loss in losses])
-    low, high = mean_interval(nats_N, tokens_N, seed=seed)
-    return TextPerplexity(
-        model=name,
-        corpus=corpus,
-        perplexity=perplexity(float(nats_N.sum() / tokens_N.sum())),
-        low=perplexity(low),
-        high=perplexity(high),
-        num_documents=len(losses),
-        num_tokens=int(tokens_N.sum()),
-    )
+    from training.evaluate.document_losses import document_losses  # loads torch
+
+    losses = document_losses(model, texts, engine=engine, on_progress=on_progress)
+    return perplexity_of(losses, name=name, corpus=corpus, seed=seed)
 
 
-def mean_interval(
-    nats_N: NDArray[np.float64], tokens_N: NDArray[np.int64], *, seed: int
-) -> tuple[float, float]:
-    """The 95% bootstrap interval of the mean loss of a token, sum(nats) / sum(tokens), in nats.
-
-    Documents are drawn, each with all its tokens, which are not independent of each other.
-    """
-    generator, num = np.random.default_rng(seed), len(nats_N)
-    at_once = max(1, _DRAWN_AT_ONCE // num)
-    means = []
-    for start in range(0, _NUM_RESAMPLES, at_once):
-        drawn_BN = generator.integers(num, size=(min(at_once, _NUM_RESAMPLES - start), num))
-        means.append(nats_N[drawn_BN].sum(axis=1) / tokens_N[drawn_BN].sum(axis=1))
-    low, high = np.percentile(np.concatenate(means), _PERCENTILES)
-    return float(low), float(high)
-
-
-def _losses(
-    model: ModelConfig, texts: Sequence[str], engine: EngineConfig, on_progress: OnProgress
-) -> list[TextLoss]:
-    """The losses of the texts that can be tokens."""
-    torch.set_num_threads(engine.num_threads)
-    checkpoint = load_checkpoint(model.path, model.revision, model.dtype)
-    codec, bos_id = checkpoint.codec, checkpoint.bos_id
-    device = torch.device(device_of(engine))
-    lm, info = on_device(checkpoint.model, device, checkpoint.weights_id)
-    del checkpoint  # of a packed model only what is run stays
-    losses = TextLosses(lm, bos_id=bos_id, open_id=codec.open_ids[0], max_len=info.max_len)
-    return losses.of(list(_tokens(texts, codec)), engine.token_budget, on_progress)
-
-
-def _free_memory() -> None:
-    """Give back to the GPU what a model had that nobody holds any more."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-
-
-def _tokens(texts: Sequence[str], codec: TokenCodec) -> Iterator[Ids]:
-    changed = 0
-    for text in texts:
-        try:
-            yield codec.canonical(text)
-        except NotLossless:
-            changed += 1
-    if changed:
-        _log.warning("%d of %d texts are left out: the tokenizer changes them", changed, len(texts))
+def _exp(nats: float) -> float:
+    try:
+        return math.exp(nats)
+    except OverflowError:
+        return math.inf

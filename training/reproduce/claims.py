@@ -123,7 +123,7 @@ def _no_cost(size: SizeMeasured, seed: int) -> Claim:
                 mean=cost.ratio,
                 low=cost.low,
                 high=cost.high,
-                n=len(size.losses[TOOLFORMER, corpus].tokens_N),
+                n=cost.num_documents,
                 unit="of the perplexity of GPT-J + CC",
                 decides=cost.high <= NO_COST,
             )

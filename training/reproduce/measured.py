@@ -4,9 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from training.benchmarks.statistics import Performance, performance
-from training.evaluate.answers import Answers
+from training.evaluate.answers import Answers, TextPerplexity
+from training.evaluate.perplexity import (
+    DocumentLosses,
+    Ratio,
+    perplexity_of,
+    perplexity_ratio,
+)
 from training.evaluate.scores import Score, score
-from training.reproduce.losses import DocumentLosses, Ratio, perplexity_ratio
 from training.reproduce.plan import PLAIN, TOOLFORMER
 
 DISABLED = "Toolformer (disabled)"
@@ -94,6 +99,11 @@ class SizeMeasured:
         """What is told of a row of the paper's tables; of Toolformer with another `k`."""
         answers = self.of(model, benchmark) if k is None else self.answers[model, k, benchmark]
         return score(answers, seed=seed)
+
+    def perplexity(self, model: str, corpus: str, *, seed: int) -> TextPerplexity:
+        """That of a row of Table 8, under the name it has there."""
+        name = DISABLED if model == TOOLFORMER else model
+        return perplexity_of(self.losses[model, corpus], name=name, corpus=corpus, seed=seed)
 
     def cost(self, corpus: str, *, seed: int) -> Ratio:
         """The perplexity of Toolformer with calls disabled in parts of that of GPT-J + CC."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pipeline.report.calls import ShownCall
 from tools.base import one_line
 from training.benchmarks.statistics import Performance, performance
+from training.evaluate.result_table import perplexity_cell
 from training.evaluate.scores import Part, Score
 from training.reproduce.measured import DISABLED, SizeMeasured
 from training.reproduce.paper import paper
@@ -91,15 +92,18 @@ def samples_table(scores: Mapping[str, Mapping[str, Score]]) -> Table:
     return Table(columns=("benchmark", "paper, the four models", "n", *ROWS), rows=tuple(rows))
 
 
-def perplexity_table(sizes: Sequence[SizeMeasured], wikitext: Mapping[str, float] | None) -> Table:
+def perplexity_table(
+    sizes: Sequence[SizeMeasured], wikitext: Mapping[str, float] | None, *, seed: int
+) -> Table:
     """Table 8: perplexities with calls disabled; `wikitext` by model, of the largest."""
     rows = []
     for size in sizes:
         for model in (BASE, PLAIN, TOOLFORMER):
-            values = [f"{size.losses[model, corpus].perplexity:.2f}" for corpus in size.corpora]
+            found = [size.perplexity(model, corpus, seed=seed) for corpus in size.corpora]
+            values = [perplexity_cell(each).text for each in found]
             known = wikitext if size is sizes[-1] else None
             values.append(f"{known[model]:.2f}" if known else NOT_MEASURED)
-            rows.append((f"{size.name}: {DISABLED if model == TOOLFORMER else model}", *values))
+            rows.append((f"{size.name}: {found[0].model}", *values))
     theirs = paper().table_8
     for number, row in enumerate(ROWS[:-1]):
         values = [f"{theirs['CCNet'][number]:.1f} (CCNet)", *("" for _ in sizes[0].corpora[1:])]

@@ -96,22 +96,24 @@ def _size(size: SizeMeasured, seed: int) -> dict[str, Any]:
     scores = [
         asdict(size.score(model, benchmark, seed=seed, k=k)) for model, k, benchmark in size.answers
     ]
-    perplexity = [
-        {
-            "model": DISABLED if model == TOOLFORMER else model,
-            "corpus": corpus,
-            "perplexity": losses.perplexity,
-            "documents": len(losses.tokens_N),
-            "tokens": int(losses.tokens_N.sum()),
-        }
-        for (model, corpus), losses in size.losses.items()
-    ]
+    perplexities = [size.perplexity(model, corpus, seed=seed) for model, corpus in size.losses]
     return {
         "name": size.name,
         "parameters": size.parameters,
         "built": asdict(size.built),
         "scores": scores,
-        "perplexity": perplexity,
+        "perplexity": [
+            {
+                "model": each.model,
+                "corpus": each.corpus,
+                "perplexity": each.perplexity,
+                "low": each.low,
+                "high": each.high,
+                "documents": each.num_documents,
+                "tokens": each.num_tokens,
+            }
+            for each in perplexities
+        ],
     }
 
 
@@ -131,7 +133,7 @@ def _markdown(found: Reproduced, picture: str) -> str:
         counterparts=counterparts_table(sizes[0].benchmarks),
         samples=samples_table(_by_row(found.samples)),
         samples_note="" if found.samples is not None else _NO_FILES,
-        perplexity=perplexity_table(sizes, _wikitext(found.samples)),
+        perplexity=perplexity_table(sizes, _wikitext(found.samples), seed=seed),
         decoding=decoding_table(sizes[-1], found.table_9, seed=seed),
         calls=calls_table(found.calls),
         figure_4=paper().figure_4,

@@ -1,7 +1,14 @@
+import math
+
 import numpy as np
 import pytest
 
-from training.benchmarks.statistics import calibration, performance, share_with_call
+from training.benchmarks.statistics import (
+    calibration,
+    performance,
+    ratio_interval,
+    share_with_call,
+)
 
 
 def test_the_mean_and_the_number_are_those_of_the_values() -> None:
@@ -65,3 +72,24 @@ def test_an_input_counts_once_for_each_tool_it_calls() -> None:
     calls = [["QA", "QA"], [], ["Calculator"], ["QA", "Calculator"], ["QA"]]
     assert share_with_call(calls) == {"Calculator": 0.4, "QA": 0.6}
     assert share_with_call([]) == {}
+
+
+def test_the_interval_of_a_ratio_is_that_of_all_resamples() -> None:
+    """Two documents have four resamples: the short one twice, both (in two orders), the long."""
+    nats_N, tokens_N = np.array([10.0, 90.0]), np.array([10, 30])
+    means = [1.0, 100 / 40, 100 / 40, 3.0]
+    expected = np.percentile(np.repeat(means, 1000), (2.5, 97.5))
+    assert ratio_interval(nats_N, tokens_N, seed=0) == pytest.approx(tuple(expected))
+
+
+def test_the_interval_of_a_ratio_is_as_wide_as_the_spread_says() -> None:
+    """1.96 standard errors of a ratio to each side, where long documents have lower losses."""
+    draw = np.random.default_rng(1)
+    tokens_N = draw.integers(20, 200, size=400)
+    nats_N = tokens_N * (4 - tokens_N / 100 + draw.normal(0, 0.4, size=400))
+    low, high = ratio_interval(nats_N, tokens_N, seed=0)
+    mean = nats_N.sum() / tokens_N.sum()
+    error = math.sqrt(((nats_N - mean * tokens_N) ** 2).sum()) / tokens_N.sum()
+    assert (low, high) == pytest.approx((mean - 1.96 * error, mean + 1.96 * error), abs=0.1 * error)
+    assert ratio_interval(nats_N, tokens_N, seed=0) == (low, high)
+    assert ratio_interval(nats_N, tokens_N, seed=1) != (low, high)

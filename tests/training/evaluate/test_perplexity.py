@@ -5,6 +5,8 @@ import math
 
 import numpy as np
 import pytest
+import torch
+from pydantic import TypeAdapter
 
 from pipeline.config import ModelConfig
 from pipeline.engine_config import EngineConfig
@@ -12,10 +14,18 @@ from pipeline.tokens import TokenCodec
 from tests.pipeline.demo_runs import DEMO
 from tests.pipeline.tiny_checkpoints import save_checkpoint
 from tools.base import ConfigError, InputError
+from training.evaluate.answers import TextPerplexity
 from training.evaluate.corpus import CorpusConfig, corpus_texts
-from training.evaluate.perplexity import mean_interval, text_perplexity
+from training.evaluate.document_losses import document_losses
+from training.evaluate.perplexity import DocumentLosses, perplexity_of, perplexity_ratio
 
 TINY = "The city of Bologna lies in the north (see [1])."
+
+
+def text_perplexity(
+    model: ModelConfig, texts: list[str], *, name: str = "tiny", corpus: str = "c"
+) -> TextPerplexity:
+    return perplexity_of(document_losses(model, texts), name=name, corpus=corpus, seed=0)
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +42,7 @@ def test_tools_cost_no_perplexity_where_they_are_disabled() -> None:
     codec = TokenCodec.load(str(DEMO / "model"))
     ids = np.concatenate([codec.canonical(text) for text in texts])
     with_calls, without = (
-        text_perplexity(
-            ModelConfig(path=str(DEMO / model)), texts, name=model, corpus="demo", seed=0
-        )
+        text_perplexity(ModelConfig(path=str(DEMO / model)), texts, name=model, corpus="demo")
         for model in ("toolformer", "toolformer-plain")
     )
     assert with_calls.num_documents == without.num_documents == 24
@@ -49,9 +57,9 @@ def test_the_perplexity_is_of_all_tokens_and_not_of_documents(
     tiny: ModelConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     texts = [TINY, "north", TINY * 3]
-    of_each = [text_perplexity(tiny, [text], name="tiny", corpus="c", seed=0) for text in texts]
+    of_each = [text_perplexity(tiny, [text]) for text in texts]
     with caplog.at_level(logging.INFO):
-        got = text_perplexity(tiny, texts, name="tiny", corpus="c", seed=0)
+        got = text_perplexity(tiny, texts)
     assert 'tiny on c: 4 tokens are " [" and do not count' in caplog.messages
     nats = sum(one.num_tokens * math.log(one.perplexity) for one in of_each)
     assert got.num_tokens == sum(one.num_tokens for one in of_each)
@@ -63,35 +71,65 @@ def test_the_perplexity_is_of_all_tokens_and_not_of_documents(
 def test_texts_that_are_no_text_are_left_out(
     tiny: ModelConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    got = text_perplexity(tiny, [TINY, "\ud800", "["], name="tiny", corpus="c", seed=0)
+    got = text_perplexity(tiny, [TINY, "\ud800", "["])
     assert got.num_documents == 1
     assert "1 of 3 texts are left out: the tokenizer changes them" in caplog.messages
     with pytest.raises(InputError, match="c: none of its 2 texts has a token that counts"):
-        text_perplexity(tiny, ["\ud800", "["], name="tiny", corpus="c", seed=0)
+        text_perplexity(tiny, ["\ud800", "["])
 
 
 def test_a_model_that_is_split_is_refused(tiny: ModelConfig) -> None:
     engine = EngineConfig(name="vllm", tensor_parallel_size=2)
     with pytest.raises(ConfigError, match=r"engine\.tensor_parallel_size is 2, expected 1"):
-        text_perplexity(tiny, [TINY], name="tiny", corpus="c", seed=0, engine=engine)
+        document_losses(tiny, [TINY], engine=engine)
 
 
-def test_the_interval_is_that_of_all_resamples() -> None:
-    """Two documents have four resamples: the short one twice, both (in two orders), the long."""
-    nats_N, tokens_N = np.array([10.0, 90.0]), np.array([10, 30])
-    means = [1.0, 100 / 40, 100 / 40, 3.0]
-    expected = np.percentile(np.repeat(means, 1000), (2.5, 97.5))
-    assert mean_interval(nats_N, tokens_N, seed=0) == pytest.approx(tuple(expected))
+def test_the_losses_of_texts_are_in_their_order(tiny: ModelConfig) -> None:
+    found = document_losses(tiny, ["north", "\ud800", TINY])
+    [alone] = document_losses(tiny, [TINY]).nats
+    assert found.nats[1:] == pytest.approx((0.0, alone), rel=1e-5)
+    assert found.num_tokens[1] == 0 < found.num_tokens[0] < found.num_tokens[2]
+    assert found.num_left_out == (0, 0, 1)
+    assert (
+        TypeAdapter(DocumentLosses).validate_json(TypeAdapter(DocumentLosses).dump_json(found))
+        == found
+    )
 
 
-def test_the_interval_is_as_wide_as_the_spread_of_documents_says() -> None:
-    """1.96 standard errors of a ratio to each side, where long documents have lower losses."""
-    draw = np.random.default_rng(1)
-    tokens_N = draw.integers(20, 200, size=400)
-    nats_N = tokens_N * (4 - tokens_N / 100 + draw.normal(0, 0.4, size=400))
-    low, high = mean_interval(nats_N, tokens_N, seed=0)
-    mean = nats_N.sum() / tokens_N.sum()
-    error = math.sqrt(((nats_N - mean * tokens_N) ** 2).sum()) / tokens_N.sum()
-    assert (low, high) == pytest.approx((mean - 1.96 * error, mean + 1.96 * error), abs=0.1 * error)
-    assert mean_interval(nats_N, tokens_N, seed=0) == (low, high)
-    assert mean_interval(nats_N, tokens_N, seed=1) != (low, high)
+def test_the_threads_are_those_of_the_engine(tiny: ModelConfig) -> None:
+    before = torch.get_num_threads()
+    try:
+        document_losses(tiny, ["north"], engine=EngineConfig(num_threads=before + 1))
+        assert torch.get_num_threads() == before + 1
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_perplexity_without_a_float_is_infinite() -> None:
+    found = perplexity_of(losses([8000.0], [10]), name="A", corpus="c", seed=0)
+    assert (found.perplexity, found.low, found.high) == (math.inf,) * 3
+
+
+def test_a_ratio_pairs_documents() -> None:
+    """Documents differ much from each other, but each costs one model the same 5 % more."""
+    nats, num_tokens = [10.0, 90.0, 0.0, 700.0], [10, 20, 0, 400]
+    plain = losses(nats, num_tokens)
+    more = [own + 0.05 * num for own, num in zip(nats, num_tokens, strict=True)]
+    ratio = perplexity_ratio(losses(more, num_tokens), plain, seed=0)
+    assert [ratio.ratio, ratio.low, ratio.high] == pytest.approx([math.exp(0.05)] * 3)
+    assert ratio.num_documents == 3
+    with pytest.raises(ValueError, match="same tokens"):
+        perplexity_ratio(losses(more, [10, 20, 1, 400]), plain, seed=0)
+
+
+def test_a_ratio_has_an_interval_where_documents_differ() -> None:
+    """Two documents of 10 tokens: resamples cost 0, 0.1 (in two orders) and 0.2 nats a token."""
+    ratio = perplexity_ratio(losses([9.0, 12.0], [10, 10]), losses([9.0, 10.0], [10, 10]), seed=0)
+    assert ratio.ratio == pytest.approx(math.exp(0.1))
+    assert (ratio.low, ratio.high) == pytest.approx((1.0, math.exp(0.2)))
+
+
+def losses(nats: list[float], num_tokens: list[int]) -> DocumentLosses:
+    return DocumentLosses(
+        nats=tuple(nats), num_tokens=tuple(num_tokens), num_left_out=(0,) * len(nats)
+    )

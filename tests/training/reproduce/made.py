@@ -5,13 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pipeline.settings import read_settings
 from training.benchmarks.example import Benchmark, Example
 from training.evaluate.answers import Answer, Answers
+from training.evaluate.perplexity import DocumentLosses
 from training.reproduce.config import ReproduceConfig
-from training.reproduce.losses import DocumentLosses
 from training.reproduce.measured import Built, SizeMeasured
 from training.reproduce.plan import BASE, PLAIN, TOOLFORMER, Step
 
@@ -57,6 +55,13 @@ def answers(
     )  # fmt: skip
 
 
+def losses(nats: Sequence[float], num_tokens: Sequence[int]) -> DocumentLosses:
+    """Of documents without " ["."""
+    return DocumentLosses(
+        nats=tuple(nats), num_tokens=tuple(num_tokens), num_left_out=(0,) * len(nats)
+    )
+
+
 def size(
     name: str,
     found: Sequence[Answers],
@@ -64,8 +69,7 @@ def size(
     parameters: int = 1_000_000,
 ) -> SizeMeasured:
     """What was measured of a size. `nats` are of documents of 20 tokens: of C, then of C*."""
-    tokens_N = np.full(len(nats), 20)
-    plain_N, toolformer_N = np.array(nats).T
+    plain, toolformer = zip(*nats, strict=True)
     return SizeMeasured(
         name=name,
         parameters=parameters,
@@ -75,9 +79,7 @@ def size(
         ),
         answers={(each.model, each.api_top_k, each.benchmark.name): each for each in found},
         losses={
-            (model, "text"): DocumentLosses(nats_N=nats_N, tokens_N=tokens_N)
-            for model, nats_N in (
-                (BASE, plain_N), (PLAIN, plain_N), (TOOLFORMER, toolformer_N),
-            )
+            (model, "text"): losses(nats_of_each, [20] * len(nats))
+            for model, nats_of_each in ((BASE, plain), (PLAIN, plain), (TOOLFORMER, toolformer))
         },
     )  # fmt: skip
