@@ -1,7 +1,6 @@
 """What is evaluated: models, benchmarks and corpora. Written in YAML."""
 
 import datetime as dt
-import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,7 +20,6 @@ from training.generate.params import PAPER_API_TOP_K
 
 # The paper is of this day; it does not say what the Calendar was told where it asks for no date.
 PAPER_DATE = dt.date(2023, 2, 9)
-_NO_SLUG = re.compile(r"[^a-z0-9]+")
 
 TopK = Annotated[int, Field(ge=0, lt=2**31)]
 
@@ -64,7 +62,7 @@ class BenchmarkConfig(Section):
     """A benchmark of training/evaluate/registry.py, and where its published files are.
 
     `language` is for MLQA: all six where it is absent. `max_new_tokens` defaults to what the way
-    it is judged needs (training/evaluate/decoding.py).
+    it is judged needs (training/evaluate/plan.py).
     """
 
     name: str
@@ -126,27 +124,18 @@ class EvaluateConfig(Section):
         _no_two("values", map(str, values))
         return values
 
-    @field_validator("models")
-    @classmethod
-    def _every_model_has_a_directory(
-        cls, models: dict[str, EvaluatedModel]
-    ) -> dict[str, EvaluatedModel]:
-        for name in models:
-            if not slug(name):
-                raise ValueError(f"{name!r}: expected a name with letters or digits")
-        _no_two("names become one directory:", map(slug, models))
-        return models
-
     @model_validator(mode="after")
     def _there_is_something_to_do(self) -> "EvaluateConfig":
         if not self.benchmarks and not self.perplexity:
             raise ValueError("expected benchmarks, perplexity, or both")
-        _no_two(
-            "benchmarks are",
-            (f"{each.name}_{each.language}" if each.language else each.name
-             for each in self.benchmarks),
-        )  # fmt: skip
-        _no_two("corpora become one file:", (slug(corpus.name) for corpus in self.perplexity))
+        languages: dict[str, list[str]] = {}
+        for each in self.benchmarks:
+            languages.setdefault(each.name, []).append(each.language or "")
+        for name, asked in languages.items():
+            _no_two("benchmarks are", (f"{name} {language}".strip() for language in asked))
+            if "" in asked and len(asked) > 1:
+                raise ValueError(f"{name} without a language has all six; expected it alone")
+        _no_two("corpora are", (corpus.name for corpus in self.perplexity))
         _no_two("curves are", (curve.name for curve in self.scaling))
         for curve in self.scaling:
             for name in curve.models:
@@ -154,12 +143,12 @@ class EvaluateConfig(Section):
                     raise ValueError(
                         f"scaling: {name!r} is none of the models: {', '.join(self.models)}"
                     )
+        if self.perplexity and self.engine.tensor_parallel_size > 1:
+            raise ValueError(
+                "perplexity is measured by torch, which does not split a model: "
+                f"engine.tensor_parallel_size is {self.engine.tensor_parallel_size}, expected 1"
+            )
         return self
-
-
-def slug(name: str) -> str:
-    """A name as that of a file or a directory."""
-    return _NO_SLUG.sub("-", name.lower()).strip("-")
 
 
 def load_evaluate_config(path: Path, **changes: object) -> EvaluateConfig:

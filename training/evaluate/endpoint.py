@@ -4,7 +4,6 @@ import asyncio
 import importlib.util
 import logging
 import os
-from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from itertools import islice
 from types import TracebackType
@@ -22,7 +21,7 @@ from training.generate.params import GenerationParams
 if TYPE_CHECKING:
     import openai  # loads here and not with this module, which is part of every configuration
 
-_AHEAD = 4  # answers that wait for an earlier one are at most so many times `at_once`
+_TOO_MANY = 10  # requests in a row that fail: then it is not for what they ask
 _LONGEST_SAID = 200  # characters of what a server says
 # What every other request would be answered, too.
 _FOR_ALL = {
@@ -67,7 +66,7 @@ class EndpointModel:
     """See training.evaluate.models.Model. Its texts are greedy, and nothing calls a tool.
 
     async with EndpointModel(config) as model:
-        async for completion in model.answers(asked):
+        async for number, completion in model.answers(asked):
             ...
     """
 
@@ -81,6 +80,7 @@ class EndpointModel:
             raise ConfigError("a model behind an endpoint needs openai: pip install '.[evaluate]'")
         self._config = config
         self._key = _key(config)
+        self._failed = list[str]()  # how the last requests did, since one was answered
 
     async def __aenter__(self) -> "EndpointModel":
         from openai import AsyncOpenAI
@@ -106,59 +106,63 @@ class EndpointModel:
 
     async def answers(
         self, asked: Sequence[tuple[Example, GenerationParams]]
-    ) -> AsyncGenerator[Completion, None]:
-        """The completion of each prompt, in order; at most `at_once` requests are in flight.
+    ) -> AsyncGenerator[tuple[int, Completion], None]:
+        """The completion of each prompt as soon as it is there, with the prompt's number.
 
-        A request that fails as often as it may be tried has an error in its place.
+        At most `at_once` requests are in flight. One that fails as often as it may be tried has an
+        error in its place.
 
         Raises:
             ConfigError: the endpoint does not let us in, or has no such model.
-            ToolformerError: it cannot be reached, or answers nothing more for now.
+            ToolformerError: it cannot be reached, answers nothing more for now, or request after
+                request fails.
         """
-        room = asyncio.Semaphore(self._config.at_once)
-        waiting, running = iter(asked), deque[asyncio.Task[Completion]]()
+        waiting, running = iter(enumerate(asked)), dict[asyncio.Task[Completion], int]()
         try:
             while True:
-                for example, params in islice(
-                    waiting, _AHEAD * self._config.at_once - len(running)
+                for number, (example, params) in islice(
+                    waiting, self._config.at_once - len(running)
                 ):
-                    answer = self._answer(example.prompt, params, room)
-                    running.append(asyncio.create_task(answer))
+                    answer = self._answer(example.prompt, params)
+                    running[asyncio.create_task(answer)] = number
                 if not running:
                     return
-                yield await running[0]
-                running.popleft()
+                done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                # What was answered, and paid for, goes before what ends all.
+                for task in sorted(done, key=lambda task: task.exception() is not None):
+                    completion = task.result()
+                    yield running.pop(task), completion
         finally:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
-    async def _answer(
-        self, prompt: str, params: GenerationParams, room: asyncio.Semaphore
-    ) -> Completion:
+    async def _answer(self, prompt: str, params: GenerationParams) -> Completion:
         import openai
 
         try:
-            async with room:
-                answer = await self._client.completions.create(
-                    model=self._config.model,
-                    prompt=prompt,
-                    max_tokens=params.max_new_tokens,
-                    temperature=0,
-                    extra_body={"stop": list(params.stop)} if params.stop else None,
-                )
+            answer = await self._client.completions.create(
+                model=self._config.model,
+                prompt=prompt,
+                max_tokens=params.max_new_tokens,
+                temperature=0,
+                extra_body={"stop": list(params.stop)} if params.stop else None,
+            )
+        except UnicodeEncodeError:
+            return Completion(text=None, error="the prompt is no text: it has half of a character")
         except openai.APIStatusError as error:
-            return self._failed(error)
+            return self._refused(error)
         except openai.APITimeoutError:
-            return Completion(text=None, error=f"no answer within {self._config.timeout_s:g} s")
+            return self._error(f"no answer within {self._config.timeout_s:g} s", "server")
         except openai.APIConnectionError as error:
             said = self._without_key(one_line(error.__cause__ or error))
             raise ToolformerError(f"{self._where}: cannot be reached: {said}") from None
+        self._failed.clear()
         if not isinstance(answer, openai.types.Completion):
             raise ConfigError(f"{self._where}: answers no JSON; is the address right (/v1)?")
         return _completion(answer)
 
-    def _failed(self, error: "openai.APIStatusError") -> Completion:
+    def _refused(self, error: "openai.APIStatusError") -> Completion:
         """The error in the place of a completion; raised where it is one of all requests."""
         status, said = error.status_code, self._said(error)
         if status == 429:
@@ -168,7 +172,21 @@ class EndpointModel:
         if status in _FOR_ALL:
             key = f" (api_key_env: {self._config.api_key_env})" if status in (401, 403) else ""
             raise ConfigError(f"{self._where}: {status}, {_FOR_ALL[status]}{key}{said}")
-        return Completion(text=None, error=f"HTTP {status}{said}")
+        told = f"HTTP {status}{said}"
+        # Of a prompt that is refused for a reason of its own, as its length, its own is said.
+        return self._error(told, "server" if status >= 500 else told)
+
+    def _error(self, told: str, how: str) -> Completion:
+        """The error in the place of a completion; raised where one after the other fails alike."""
+        if how not in self._failed:
+            self._failed.clear()
+        self._failed.append(how)
+        if len(self._failed) >= _TOO_MANY:
+            raise ToolformerError(
+                f"{self._where}: {_TOO_MANY} requests in a row failed, the last with: {told}; the "
+                "same command goes on"
+            )
+        return Completion(text=None, error=told)
 
     @property
     def _where(self) -> str:

@@ -1,6 +1,5 @@
 """What hosted models will cost, told and agreed to before anything is sent."""
 
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,19 +10,17 @@ from rich.table import Table
 from tools.base import ConfigError, ToolformerError
 from training.evaluate.endpoint import EndpointConfig
 
-_CHARACTERS_PER_TOKEN = 3.5  # of English, in vocabularies of GPT-2's kind
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
     """Of prompts that are sent once; what is tried again may be counted again.
 
-    `usd` is for as many new tokens as there may be.
+    `usd` is for as many tokens as there may be.
     """
 
     num_prompts: int
     prompt_tokens: int
-    is_estimate: bool  # of prompt_tokens
+    is_bound: bool  # of prompt_tokens, which are fewer
     max_new_tokens: int  # of all prompts together
     usd: float
 
@@ -39,7 +36,7 @@ def expected_cost(config: EndpointConfig, prompts: Sequence[str], max_new_tokens
     return Cost(
         num_prompts=len(prompts),
         prompt_tokens=prompt_tokens,
-        is_estimate=config.tokenizer is None,
+        is_bound=config.tokenizer is None,
         max_new_tokens=all_new_tokens,
         usd=(
             prompt_tokens * config.usd_per_million_prompt_tokens
@@ -60,10 +57,10 @@ def cost_table(costs: Mapping[str, Cost]) -> Table:
     if len(costs) > 1:
         table.add_section()
         table.add_row("all", *_cells(_sum([*costs.values()])))
-    if any(cost.is_estimate for cost in costs.values()):
+    if any(cost.is_bound for cost in costs.values()):
         table.caption = (
-            f"~ estimated, {_CHARACTERS_PER_TOKEN} characters a token; text that is not English "
-            "has more tokens. `tokenizer` of an endpoint counts them."
+            "< a token has a byte at least; in English it has about four. `tokenizer` of an "
+            "endpoint counts them."
         )
     return table
 
@@ -85,20 +82,23 @@ def agree_to_cost(costs: Mapping[str, Cost], console: Console, *, yes: bool) -> 
 
 
 def _num_tokens(tokenizer: str | None, prompts: Sequence[str]) -> int:
+    encoded = [prompt.encode("utf-8", "replace") for prompt in prompts]
     if tokenizer is None:
-        return sum(math.ceil(len(prompt) / _CHARACTERS_PER_TOKEN) for prompt in prompts)
+        return sum(map(len, encoded))
     from pipeline.engines.checkpoint import load_tokenizer
     from pipeline.token_bytes import plain_tokenizer
 
     backend = plain_tokenizer(load_tokenizer(tokenizer, None).backend)  # which cuts nothing off
-    return sum(len(encoding.ids) for encoding in backend.encode_batch(list(prompts)))
+    return sum(
+        len(encoding.ids) for encoding in backend.encode_batch([text.decode() for text in encoded])
+    )
 
 
 def _sum(costs: Sequence[Cost]) -> Cost:
     return Cost(
         num_prompts=sum(cost.num_prompts for cost in costs),
         prompt_tokens=sum(cost.prompt_tokens for cost in costs),
-        is_estimate=any(cost.is_estimate for cost in costs),
+        is_bound=any(cost.is_bound for cost in costs),
         max_new_tokens=sum(cost.max_new_tokens for cost in costs),
         usd=sum(cost.usd for cost in costs),
     )
@@ -107,7 +107,7 @@ def _sum(costs: Sequence[Cost]) -> Cost:
 def _cells(cost: Cost) -> tuple[str, str, str, str]:
     return (
         f"{cost.num_prompts:,}",
-        f"{'~' if cost.is_estimate else ''}{cost.prompt_tokens:,}",
+        f"{'<' if cost.is_bound else ''}{cost.prompt_tokens:,}",
         f"{cost.max_new_tokens:,}",
         f"{cost.usd:,.2f}" if cost.usd >= 1 else f"{cost.usd:.4f}",
     )

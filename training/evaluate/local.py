@@ -2,14 +2,13 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import asdict
 
 from pipeline.config import ModelConfig
 from tools.base import InputError
 from training.benchmarks.example import Example
 from training.evaluate.config import EvaluateConfig
 from training.evaluate.models import Completion
-from training.generate.batch import call_fields
+from training.generate.batch import text_fields
 from training.generate.config import GenerateConfig
 from training.generate.events import Generation
 from training.generate.generator import Generator
@@ -24,7 +23,7 @@ class LocalModel:
 
     async def answers(
         self, asked: Sequence[tuple[Example, GenerationParams]]
-    ) -> AsyncGenerator[Completion, None]:
+    ) -> AsyncGenerator[tuple[int, Completion], None]:
         """The completion of each prompt, in order; one that cannot be used has an error.
 
         Raises:
@@ -35,8 +34,10 @@ class LocalModel:
             self._generator.check(asked[0][1])
         prompts = ((example.prompt, params) for example, params in asked)
         async with aclosing(self._generator.generate_all(prompts)) as outcomes:
+            number = 0
             async for outcome in outcomes:
-                yield _completion(outcome)
+                yield number, _completion(outcome)
+                number += 1
 
 
 @asynccontextmanager
@@ -62,17 +63,7 @@ async def local_model(
 def _completion(outcome: Generation | InputError) -> Completion:
     if isinstance(outcome, InputError):
         return Completion(text=None, error=str(outcome))
-    calls = [call_fields(call) for call in outcome.calls]
-    for call in calls:
+    fields = text_fields(outcome)
+    for call in fields["calls"]:
         del call["seconds"]  # the same answers are the same bytes
-    return Completion(
-        text=outcome.text,
-        tools_called=tuple(call["tool"] for call in calls),
-        line={
-            "annotated": outcome.annotated,
-            "finish_reason": outcome.finish_reason,
-            "calls": calls,
-            "taken_back": outcome.taken_back,
-            "cost": asdict(outcome.cost),
-        },
-    )
+    return Completion(text=fields.pop("text"), line=fields)

@@ -12,12 +12,11 @@ from training.generate.params import GenerationParams
 class Completion:
     """What a model made of a prompt: plain text without its calls, or why there is none.
 
-    `tools_called` are the tools of its calls, in order. `line` is what else its line in the file
-    of answers says: JSON values under names of the model's own.
+    `line` is what else its line in the file of answers says: JSON values, "calls" among them where
+    there may be any, each with its "tool" and "status".
     """
 
     text: str | None
-    tools_called: tuple[str, ...] = ()
     error: str | None = None
     line: Mapping[str, Any] = field(default_factory=dict)
 
@@ -27,8 +26,8 @@ class Model(Protocol):
 
     def answers(
         self, asked: Sequence[tuple[Example, GenerationParams]]
-    ) -> AsyncGenerator[Completion, None]:
-        """What becomes of each prompt, in order, although they are asked side by side.
+    ) -> AsyncGenerator[tuple[int, Completion], None]:
+        """What becomes of each prompt, with its number from 0; they are asked side by side.
 
         A prompt without a completion has an error in its place; what would befall every prompt
         is raised.

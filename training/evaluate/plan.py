@@ -1,20 +1,18 @@
-"""What there is to ask: each model on each benchmark in each way, with a file for each."""
+"""What there is to ask: each model on each benchmark in each way, and where the answers are."""
 
-import hashlib
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.engines.checkpoint import weights_id
-from tools.base import InputError
-from tools.places import why
+from tools.base import InputError, Tool, uses_date
 from training.benchmarks.example import Benchmark, Criterion, Example
+from training.evaluate.answer_file import AnswerFile, Asked, Line
 from training.evaluate.answers import Answer, Answers
-from training.evaluate.config import BenchmarkConfig, EvaluateConfig, EvaluatedModel, slug
-from training.evaluate.models import Completion
+from training.evaluate.config import BenchmarkConfig, EvaluateConfig, EvaluatedModel
+from training.evaluate.directories import Directories, name_of
 from training.evaluate.registry import drawn, load_benchmark
+from training.generate.identity import built_tools, digest_of, model_identity, tools_identity
 from training.generate.params import GenerationParams
 
 # The paper does not say how much it lets a model write. This is enough for what is judged: so many
@@ -25,52 +23,63 @@ MAX_NEW_TOKENS: Mapping[Criterion, int] = {
     "answer_within_20": 64,
     "answer_within_10": 48,
 }
-_DIGEST_BYTES = 6
+# Without calls these change nothing.
+_OF_CALLS = {"api_top_k", "max_calls", "max_call_tokens", "without_tools", "interactive_search"}
+
+# Each prompt, with the first example that has it.
+ToAsk = dict[Asked, tuple[Example, GenerationParams]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A benchmark one model is asked in one way; `identity` is all that its answers depend on."""
+    """A benchmark one model is asked in one way.
+
+    `file` is of all tasks with these answers: its path tells what they depend on but for the
+    prompt, and the day where `uses_date`. `repeats_errors`: another try may come to an answer.
+    """
 
     model: str
     benchmark: Benchmark
     params: GenerationParams
-    asked: tuple[tuple[Example, GenerationParams], ...]
-    path: Path  # of the answers, once all are there
-    identity: Mapping[str, Any]
+    examples: tuple[tuple[Example, GenerationParams], ...]
+    file: AnswerFile
+    uses_date: bool
+    repeats_errors: bool
 
-    @property
-    def is_finished(self) -> bool:
-        return self.path.exists()
+    def left(self) -> ToAsk:
+        """What is to be asked: prompts without an answer that can stay, each once.
+
+        Raises:
+            InputError: the file of answers cannot be read, or is damaged.
+        """
+        lines = self.file.lines()
+        left: ToAsk = {}
+        for example, params in self.examples:
+            asked = self.asked(example, params)
+            if asked not in lines or self._is_asked_again(lines[asked]):
+                left.setdefault(asked, (example, params))
+        return left
 
     def answers(self) -> Answers:
         """What the file of answers holds.
 
         Raises:
-            InputError: it cannot be read, or does not hold the answers to this.
+            InputError: it cannot be read, is damaged, or lacks an answer.
         """
-        try:
-            lines = [json.loads(line) for line in self.path.read_bytes().splitlines()]
-            found = [
+        lines, found = self.file.lines(), []
+        for example, params in self.examples:
+            line = lines.get(self.asked(example, params))
+            if line is None:
+                raise InputError(f"{self.file.path}: no answer to {example.id}")
+            found.append(
                 Answer(
                     example=example,
-                    completion=line["text"],
-                    tools_called=tuple(line["tools_called"]),
-                    error=line["error"],
-                    statuses=tuple(call["status"] for call in line.get("calls", ())),
+                    completion=line.text,
+                    tools_called=tuple(call.tool for call in line.calls),
+                    error=line.error,
+                    statuses=tuple(call.status for call in line.calls),
                 )
-                for (example, _), line in zip(self.asked, lines, strict=True)
-                if line["id"] == example.id
-            ]
-            if len(found) != len(lines):
-                raise ValueError("they are of other examples")
-        except OSError as error:
-            raise InputError(f"{self.path}: cannot read: {why(error)}") from None
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f"{self.path}: not the {len(self.asked)} answers it was written with ({error}); "
-                "remove it to ask again"
-            ) from None
+            )
         return Answers(
             model=self.model,
             benchmark=self.benchmark,
@@ -78,19 +87,12 @@ class Task:
             answers=tuple(found),
         )
 
+    def asked(self, example: Example, params: GenerationParams) -> Asked:
+        """What the answer to an example is found by."""
+        return Asked(prompt=example.prompt, date=str(params.date) if self.uses_date else None)
 
-def line_of(example: Example, params: GenerationParams, completion: Completion) -> dict[str, Any]:
-    """An example, "today" as the Calendar has it, and what became of it, as its file has them."""
-    return {
-        "id": example.id,
-        "prompt": example.prompt,
-        "answers": example.answers,
-        "date": str(params.date),
-        "text": completion.text,
-        "tools_called": completion.tools_called,
-        "error": completion.error,
-        **completion.line,
-    }
+    def _is_asked_again(self, line: Line) -> bool:
+        return line.may_be_otherwise or (self.repeats_errors and line.error is not None)
 
 
 def load_benchmarks(config: EvaluateConfig) -> list[tuple[BenchmarkConfig, Benchmark]]:
@@ -115,17 +117,30 @@ def load_benchmarks(config: EvaluateConfig) -> list[tuple[BenchmarkConfig, Bench
 def plan(
     config: EvaluateConfig, benchmarks: Sequence[tuple[BenchmarkConfig, Benchmark]]
 ) -> list[Task]:
-    """All there is to ask, model by model.
+    """All there is to ask, model by model; models that answer alike have files together.
 
     Raises:
-        ConfigError: a checkpoint is not there.
+        ToolformerError: a checkpoint is not there, or a tool cannot be built.
     """
+    calls = any(model.has_calls for model in config.models.values())
+    tools = built_tools(config.tools) if calls and any(config.api_top_k) else {}
+    directories = Directories(config.out / "answers")
     return [
-        _task(config, name, benchmark, params)
+        _task(config, name, benchmark, params, directory, tools)
         for name, model in config.models.items()
+        for directory in [_directory(directories, model, config)]
         for settings, benchmark in benchmarks
         for params in _decodings(config, model, settings, benchmark)
     ]
+
+
+def _directory(directories: Directories, model: EvaluatedModel, config: EvaluateConfig) -> Path:
+    if model.endpoint is not None:
+        url, name = model.endpoint.url, model.endpoint.model
+        return directories.of(name, [url, name])
+    checkpoint = model.checkpoint
+    assert checkpoint is not None  # a model is one of both
+    return directories.of(name_of(checkpoint), model_identity(checkpoint, config.engine))
 
 
 def _decodings(
@@ -148,53 +163,37 @@ def _decodings(
 
 
 def _task(
-    config: EvaluateConfig, name: str, benchmark: Benchmark, params: GenerationParams
+    config: EvaluateConfig,
+    name: str,
+    benchmark: Benchmark,
+    params: GenerationParams,
+    directory: Path,
+    built: Mapping[str, Tool],
 ) -> Task:
-    model = config.models[name]
-    asked = tuple(
-        (example, params.model_copy(update={"date": example.date or config.date}))
-        for example in benchmark.examples
-    )
-    identity = {
-        **model_identity(model, config),
-        "tools": {} if params.disabled else tools_identity(config),
-        "params": params.model_dump(mode="json"),
-        "examples": [
-            asdict(example) | {"date": str(of_example.date)} for example, of_example in asked
-        ],
-    }
-    file = f"{benchmark.name}-k{params.api_top_k}.{digest_of(identity)}.jsonl"
+    file = f"{benchmark.name}-k{params.api_top_k}.{digest_of(_identity(config, params, built))}"
     return Task(
         model=name,
         benchmark=benchmark,
         params=params,
-        asked=asked,
-        path=config.out / "answers" / slug(name) / file,
-        identity=identity,
+        examples=tuple(
+            (example, params.model_copy(update={"date": example.date or config.date}))
+            for example in benchmark.examples
+        ),
+        file=AnswerFile(directory / f"{file}.jsonl"),
+        uses_date=not params.disabled and _date_matters(built, params.without_tools),
+        repeats_errors=config.models[name].endpoint is not None,
     )
 
 
-def model_identity(model: EvaluatedModel, config: EvaluateConfig) -> dict[str, Any]:
-    """What tells a model from others, however it is served.
-
-    Raises:
-        ConfigError: there is no such checkpoint.
-    """
-    if model.endpoint is not None:
-        return {"endpoint": [model.endpoint.url, model.endpoint.model]}
-    checkpoint, engine = model.checkpoint, config.engine
-    assert checkpoint is not None  # a model is one of both
-    weights = weights_id(checkpoint.path, checkpoint.revision)
-    return {"model": [weights, checkpoint.dtype, engine.name, engine.options]}
+def _identity(
+    config: EvaluateConfig, params: GenerationParams, built: Mapping[str, Tool]
+) -> dict[str, Any]:
+    """What answers depend on beside the model, the prompt and the day."""
+    settings = params.model_dump(mode="json", exclude={"date"})
+    if params.disabled:
+        return {name: value for name, value in settings.items() if name not in _OF_CALLS}
+    return settings | tools_identity(config.tools, built, config.max_result_tokens)
 
 
-def tools_identity(config: EvaluateConfig) -> dict[str, Any]:
-    """What the tools answer with."""
-    tools = {name: [tool.factory, tool.options] for name, tool in config.tools.items()}
-    return {"tools": tools, "max_result_tokens": config.max_result_tokens}
-
-
-def digest_of(identity: Mapping[str, Any]) -> str:
-    """A short name for it in that of a file."""
-    data = json.dumps(identity, sort_keys=True).encode()
-    return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
+def _date_matters(built: Mapping[str, Tool], without: Iterable[str]) -> bool:
+    return any(uses_date(tool) for name, tool in built.items() if name not in set(without))

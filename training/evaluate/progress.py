@@ -27,9 +27,9 @@ class EvaluationProgress:
         told = f"{model}: {benchmark}, k = {api_top_k}"
         self._progress.update(self._asking, description=escape(told))
 
-    def advance(self, completions: int = 1) -> None:
-        """So many more are there."""
-        self._progress.advance(self._asking, completions)
+    def advance(self) -> None:
+        """One more is there."""
+        self._progress.advance(self._asking)
 
     @contextmanager
     def measuring(self, model: str, corpus: str) -> Iterator["TokenProgress"]:
@@ -50,10 +50,8 @@ class TokenProgress:
 
 
 @contextmanager
-def evaluation_progress(
-    console: Console, *, total: int, finished: int
-) -> Iterator[EvaluationProgress]:
-    """Shown until the context ends; `finished` of `total` completions are there already."""
+def evaluation_progress(console: Console, *, total: int) -> Iterator[EvaluationProgress]:
+    """Shown until the context ends; so many completions are to be asked for."""
     columns = (
         TextColumn("[bold]{task.description}"),
         BarColumn(),
@@ -63,5 +61,5 @@ def evaluation_progress(
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console) as progress:
-        asking = progress.add_task("evaluate", total=total, completed=finished)
+        asking = progress.add_task("evaluate", total=total)
         yield EvaluationProgress(progress, asking)

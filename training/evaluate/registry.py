@@ -1,5 +1,6 @@
 """The benchmarks by name, and what each is read from."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -108,13 +109,29 @@ def check_benchmark(name: str, path: Path | None, language: str | None) -> None:
 def drawn(benchmark: Benchmark, max_examples: int | None, *, seed: int) -> Benchmark:
     """At most so many of its examples, drawn from all of it, in its order.
 
-    The draw depends on the seed, the name and the ids alone; fewer are a part of more.
+    The draw depends on the seed, the name and the ids alone; fewer are a part of more. Of MLQA as
+    many are drawn of each language, and the same questions of all that is asked about them.
     """
     if max_examples is None or max_examples >= len(benchmark.examples):
         return benchmark
+    of_mlqa = benchmark.name.startswith(IN_LANGUAGES)
     by_rank = sorted(
         range(len(benchmark.examples)),
-        key=lambda number: rank(seed, benchmark.name, benchmark.examples[number].id),
+        key=lambda number: _rank(benchmark, number, seed, of_mlqa=of_mlqa),
     )
+    if of_mlqa:  # the first of each language, then the second of each
+        turns, turn_of = Counter[str](), dict[int, int]()
+        for number in by_rank:
+            language = benchmark.examples[number].group
+            turn_of[number] = turns[language]
+            turns[language] += 1
+        by_rank.sort(key=turn_of.__getitem__)
     examples = tuple(benchmark.examples[number] for number in sorted(by_rank[:max_examples]))
     return replace(benchmark, examples=examples)
+
+
+def _rank(benchmark: Benchmark, number: int, seed: int, *, of_mlqa: bool) -> int:
+    own_id = benchmark.examples[number].id
+    if of_mlqa:  # a question has one id in all languages, behind the language
+        return rank(seed, "mlqa", own_id.partition("/")[2])
+    return rank(seed, benchmark.name, own_id)

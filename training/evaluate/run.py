@@ -1,7 +1,7 @@
 """An evaluation: whatever is not there yet is asked and measured, and then all of it is told.
 
-Each model on each benchmark has a file of answers, which grows line by line: what is killed goes
-on after its last line, and what is finished is used again, by later evaluations too.
+Each model on each benchmark has a file of answers, which grows line by line. What was answered is
+not asked again: after a kill, with more examples, or where a model is called by another name.
 """
 
 import asyncio
@@ -16,17 +16,24 @@ from rich.console import Console
 
 from tools.base import OutputError
 from tools.places import why
+from training.evaluate.answers import TextPerplexity
 from training.evaluate.config import EvaluateConfig, EvaluatedModel
 from training.evaluate.endpoint import EndpointModel
 from training.evaluate.endpoint_cost import agree_to_cost, expected_cost
-from training.evaluate.measured import load_corpora, measured, measurements
+from training.evaluate.measured import (
+    Measurement,
+    load_corpora,
+    measure,
+    measured,
+    measurements,
+)
 from training.evaluate.models import Model
 from training.evaluate.parameters import num_parameters
-from training.evaluate.plan import Task, line_of, load_benchmarks, plan
+from training.evaluate.perplexity import perplexity_of
+from training.evaluate.plan import Task, ToAsk, load_benchmarks, plan
 from training.evaluate.progress import EvaluationProgress, evaluation_progress
 from training.evaluate.results import ModelFacts, Results, write_results
 from training.evaluate.scores import score
-from training.generate.growing_file import growing_file
 
 _LOCK = ".evaluate.lock"
 
@@ -60,52 +67,50 @@ def evaluate(
         tasks = plan(config, load_benchmarks(config))
         corpora = load_corpora(config)
         to_measure = measurements(config, corpora)
-        unfinished = [task for task in tasks if not task.is_finished]
+        facts = {name: _facts(model) for name, model in config.models.items()}
+        left = {task.file.path: (task, task.left()) for task in tasks}
+        unfinished = [(task, asked) for task, asked in left.values() if asked]
         _agree_to_costs(config, unfinished, console, yes=yes)
-        total = sum(len(task.asked) for task in tasks)
-        left = sum(len(task.asked) for task in unfinished)
-        with evaluation_progress(console, total=total, finished=total - left) as progress:
-            num_asked = sum(
-                asyncio.run(_ask(config, config.models[name], of_model, address, progress))
-                for name, of_model in _by_model(unfinished).items()
+
+        def tell(perplexities: Sequence[TextPerplexity]) -> Results:
+            scores = [score(task.answers(), seed=config.seed) for task in tasks]
+            results = Results(
+                seed=config.seed, models=facts, scores=scores, perplexities=perplexities
             )
-            perplexities = [
-                measured(config, each, corpora[each.corpus], progress) for each in to_measure
-            ]
-        results = Results(
-            seed=config.seed,
-            models={name: _facts(model) for name, model in config.models.items()},
-            scores=[score(task.answers(), seed=config.seed) for task in tasks],
-            perplexities=perplexities,
-        )
-        write_results(config.out, results, {each.name: each.models for each in config.scaling})
-    return Evaluation(results=results, num_asked=num_asked, num_answers=total)
+            write_results(config.out, results, {each.name: each.models for each in config.scaling})
+            return results
+
+        num_asked = sum(len(asked) for _, asked in unfinished)
+        with evaluation_progress(console, total=num_asked) as progress:
+            for name, of_model in _by_model(unfinished).items():
+                asyncio.run(_ask(config, config.models[name], of_model, address, progress))
+            if to_measure and tasks:  # told before what may fail for another reason
+                tell([_told(each, config) for each in to_measure if each.path.exists()])
+            for each in to_measure:
+                measure(config, each, corpora[each.corpus], progress)
+        results = tell([_told(each, config) for each in to_measure])
+    return Evaluation(
+        results=results, num_asked=num_asked, num_answers=sum(len(task.examples) for task in tasks)
+    )
 
 
 async def _ask(
     config: EvaluateConfig,
     settings: EvaluatedModel,
-    tasks: Sequence[Task],
+    tasks: Sequence[tuple[Task, ToAsk]],
     address: str | None,
     progress: EvaluationProgress,
-) -> int:
-    """How many prompts a model was asked, until all tasks of its were finished."""
-    num_asked = 0
+) -> None:
+    """Asks one model all that is left of its tasks."""
     async with _loaded(config, settings, address) as model:
-        for task in tasks:
+        for task, left in tasks:
             progress.say(task.model, task.benchmark.name, task.params.api_top_k)
-            with growing_file(task.path, task.identity) as file:
-                num_earlier = sum(1 for _ in file.earlier())
-                progress.advance(num_earlier)
-                left = task.asked[num_earlier:]
-                waiting = iter(left)
-                async with aclosing(model.answers(left)) as completions:
-                    async for completion in completions:
-                        file.add(line_of(*next(waiting), completion))
+            asked, examples = list(left), list(left.values())
+            with task.file.adding() as add:
+                async with aclosing(model.answers(examples)) as completions:
+                    async for number, completion in completions:
+                        add(examples[number][0].id, asked[number], completion)
                         progress.advance()
-                assert next(waiting, None) is None, "a model answers all it is asked"
-                num_asked += len(left)
-    return num_asked
 
 
 @asynccontextmanager
@@ -125,25 +130,37 @@ async def _loaded(
 
 
 def _agree_to_costs(
-    config: EvaluateConfig, tasks: Sequence[Task], console: Console, *, yes: bool
+    config: EvaluateConfig,
+    unfinished: Sequence[tuple[Task, ToAsk]],
+    console: Console,
+    *,
+    yes: bool,
 ) -> None:
     costs = {}
-    for task in tasks:
+    for task, left in unfinished:
         endpoint = config.models[task.model].endpoint
         if endpoint is not None:
             EndpointModel(endpoint)  # says at once that there is no key
-            prompts = [example.prompt for example, _ in task.asked]
+            prompts = [asked.prompt for asked in left]
             cost = expected_cost(endpoint, prompts, task.params.max_new_tokens)
             costs[f"{task.model}: {task.benchmark.name}"] = cost
     if costs:
         agree_to_cost(costs, console, yes=yes)
 
 
-def _by_model(tasks: Sequence[Task]) -> dict[str, list[Task]]:
-    by_model: defaultdict[str, list[Task]] = defaultdict(list)
-    for task in tasks:
-        by_model[task.model].append(task)
+def _by_model(
+    unfinished: Sequence[tuple[Task, ToAsk]],
+) -> dict[str, list[tuple[Task, ToAsk]]]:
+    by_model: defaultdict[str, list[tuple[Task, ToAsk]]] = defaultdict(list)
+    for task, left in unfinished:
+        by_model[task.model].append((task, left))
     return by_model
+
+
+def _told(measurement: Measurement, config: EvaluateConfig) -> TextPerplexity:
+    losses = measured(measurement)
+    model, corpus = measurement.model, measurement.corpus
+    return perplexity_of(losses, name=model, corpus=corpus, seed=config.seed)
 
 
 def _facts(model: EvaluatedModel) -> ModelFacts:
@@ -171,4 +188,6 @@ def _alone(out: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise OutputError(f"{out}: another command is evaluating into it") from None
+        except OSError as error:
+            raise OutputError(f"{out}: cannot be locked: {why(error)}") from None
         yield

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 from pydantic import Field, StrictInt, StrictStr, ValidationError
 
-from pipeline.engines.checkpoint import weights_id
 from pipeline.settings import Section
 from tools.base import ConfigError, InputError
 from training.generate.config import GenerateConfig
 from training.generate.events import CallEnded, Generation
+from training.generate.identity import built_tools, model_identity, tools_identity
 from training.generate.params import GenerationParams
 
 STANDARD_INPUT = Path("-")
@@ -51,13 +51,12 @@ class Batch:
         """What tells it from another batch, however that is served and sized.
 
         Raises:
-            ConfigError: there is no such model.
+            ToolformerError: there is no such model, or a tool cannot be built.
         """
-        config, model = self.config, self.config.model
+        config = self.config
         return {
-            "model": [weights_id(model.path, model.revision), model.dtype, config.engine.name],
-            "tools": {name: [tool.factory, tool.options] for name, tool in config.tools.items()},
-            "max_result_tokens": config.max_result_tokens,
+            "model": model_identity(config.model, config.engine),
+            **tools_identity(config.tools, built_tools(config.tools), config.max_result_tokens),
             "params": self.params.model_dump(mode="json"),
             "prompts": [asdict(prompt) for prompt in self.prompts],
         }
@@ -132,13 +131,18 @@ def line_of(
     head: dict[str, Any] = {"id": prompt.id, "prompt": prompt.text, "date": str(date)}
     if isinstance(outcome, InputError):
         return head | {"error": str(outcome)}
-    return head | {
-        "text": outcome.text,
-        "annotated": outcome.annotated,
-        "finish_reason": outcome.finish_reason,
-        "calls": [call_fields(call) for call in outcome.calls],
-        "taken_back": outcome.taken_back,
-        "cost": asdict(outcome.cost),
+    return head | text_fields(outcome)
+
+
+def text_fields(generation: Generation) -> dict[str, Any]:
+    """A text, its calls and what it cost, as JSON has them."""
+    return {
+        "text": generation.text,
+        "annotated": generation.annotated,
+        "finish_reason": generation.finish_reason,
+        "calls": [call_fields(call) for call in generation.calls],
+        "taken_back": generation.taken_back,
+        "cost": asdict(generation.cost),
     }
 
 

@@ -4,8 +4,6 @@ Until then it has another name: what is killed goes on where it was, if it is th
 """
 
 import fcntl
-import hashlib
-import json
 import logging
 import os
 from collections.abc import Iterator, Mapping
@@ -16,6 +14,8 @@ from typing import Any
 
 from tools.atomic import sync
 from tools.base import OutputError
+from training.generate.identity import digest_of
+from training.generate.json_lines import add_line, read_lines
 
 _SUFFIX = ".growing"
 _logger = logging.getLogger(__name__)
@@ -27,15 +27,15 @@ class GrowingFile:
     def __init__(self, file: FileIO, growing: Path, path: Path) -> None:
         self._file, self._growing, self._path = file, growing, path
 
-    def earlier(self) -> Iterator[Mapping[str, Any]]:
-        """The lines an earlier command has written; before any is added. A torn one is cut off."""
-        end = 0
-        with self._growing.open("rb") as written:
-            for line in written:
-                if line.endswith(b"\n"):
-                    end += len(line)
-                    yield json.loads(line)
+    def earlier(self) -> list[dict[str, Any]]:
+        """The lines an earlier command has written; before any is added. A torn one is cut off.
+
+        Raises:
+            InputError: they cannot be read, or one is damaged.
+        """
+        lines, end = read_lines(self._growing)
         self._file.truncate(end)
+        return lines
 
     def add(self, line: Mapping[str, Any]) -> None:
         """Add a line, which outlives this process.
@@ -43,10 +43,8 @@ class GrowingFile:
         Raises:
             OutputError: it cannot be written.
         """
-        left = memoryview(json.dumps(line, ensure_ascii=False).encode() + b"\n")
         try:
-            while left:
-                left = left[self._file.write(left) :]
+            add_line(self._file, line)
         except OSError as error:
             raise _cannot_write(self._path, error) from None
 
@@ -61,8 +59,7 @@ def growing_file(path: Path, batch: Mapping[str, Any]) -> Iterator[GrowingFile]:
         OutputError: `path` is there, cannot be written, or is being written by another command.
     """
     check_free(path)
-    digest = hashlib.blake2b(json.dumps(batch).encode(), digest_size=6).hexdigest()
-    growing = path.with_name(f".{path.name}.{digest}{_SUFFIX}")
+    growing = path.with_name(f".{path.name}.{digest_of(batch)}{_SUFFIX}")
     try:
         file = FileIO(growing, "a+")
     except OSError as error:

@@ -12,7 +12,8 @@ from pipeline.rundir import RunDir
 from tools.base import InputError
 from tools.places import why
 from training.evaluate.answers import Answers
-from training.evaluate.config import load_evaluate_config, slug
+from training.evaluate.config import load_evaluate_config
+from training.evaluate.directories import slug
 from training.evaluate.parameters import num_parameters
 from training.evaluate.plan import load_benchmarks
 from training.evaluate.plan import plan as evaluation_plan

@@ -14,6 +14,7 @@ import yaml
 from training.cli import main
 
 PLAIN = {"path": "pipeline/demo/model", "calls": False}
+OF_PLAIN, OF_TOOLFORMER = "demo-model", "demo-toolformer"  # as their directories are called
 COUNTING = "tests.training.evaluate.counting_calculator:CountingCalculator"
 TOOLFORMER = {"path": "pipeline/demo/toolformer"}
 
@@ -84,8 +85,14 @@ def error_of(*arguments: object) -> str:
 
 def lines(out: Path, model: str, benchmark: str) -> list[dict[str, Any]]:
     """The answers of a model, from the one file that has them."""
-    (path,) = (out / "answers" / model).glob(f"{benchmark}.*.jsonl")
+    path = answer_file(out, model, benchmark)
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def answer_file(out: Path, model: str, benchmark: str) -> Path:
+    """The one file that has the answers of a model."""
+    (path,) = (out / "answers").glob(f"{model}-*/{benchmark}.*.jsonl")
+    return path
 
 
 def scores(out: Path) -> dict[tuple[str, str, int], dict[str, Any]]:

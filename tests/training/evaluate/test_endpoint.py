@@ -1,6 +1,7 @@
 """A hosted model under evaluation: what is asked, and what becomes of what goes wrong."""
 
 import asyncio
+import json
 import os
 import socket
 import sys
@@ -51,7 +52,9 @@ def answers(
     async def all_of_them() -> list[Completion]:
         async with EndpointModel(of) as model:
             one: Model = model
-            return [completion async for completion in one.answers(asked_for(prompts, params))]
+            found = [each async for each in one.answers(asked_for(prompts, params))]
+            assert sorted(number for number, _ in found) == list(range(len(prompts)))
+            return [completion for _, completion in sorted(found, key=lambda each: each[0])]
 
     return asyncio.run(all_of_them())
 
@@ -77,7 +80,7 @@ def test_a_text_ends_where_it_is_told_to() -> None:
     assert [body["stop"] for body in server.bodies] == [["\n"]]
 
 
-def test_answers_keep_their_order_and_no_more_requests_are_in_flight_than_allowed() -> None:
+def test_answers_keep_their_numbers_and_no_more_requests_are_in_flight_than_allowed() -> None:
     three_at_once = threading.Barrier(3)
 
     def slow_first(body: Mapping[str, Any], before: int) -> tuple[int, object]:
@@ -183,13 +186,70 @@ def test_who_takes_no_more_answers_asks_for_no_more() -> None:
             EndpointModel(of) as model,
             aclosing(model.answers(asked_for(prompts))) as completions,
         ):
-            taken = [(await anext(completions)).text for _ in range(2)]
+            taken = [(await anext(completions))[1].text for _ in range(2)]
             await asyncio.sleep(0.5)
             return taken
 
     with answering(echo) as server:
-        assert asyncio.run(two(config(server.url, at_once=2))) == [" after 0", " after 1"]
-    assert len(server.bodies) <= 2 + 4 * 2  # those taken, and those that wait to be
+        assert len(asyncio.run(two(config(server.url, at_once=2)))) == 2
+    assert len(server.bodies) <= 2 + 2  # those taken, and those in flight
+
+
+@pytest.mark.parametrize(
+    ("status", "said"), [(503, "{}"), (400, '{"error": {"message": "m is deprecated"}}')]
+)
+def test_a_server_that_fails_all_requests_stops_the_run(status: int, said: str) -> None:
+    def two_then_none(body: Mapping[str, Any], before: int) -> tuple[int, object]:
+        return echo(body, before) if int(body["prompt"]) < 2 else (status, json.loads(said))
+
+    with answering(two_then_none) as server, pytest.raises(ToolformerError) as caught:
+        answers(config(server.url, at_once=1, max_retries=0), list(map(str, range(50))))
+    assert f"10 requests in a row failed, the last with: HTTP {status}" in str(caught.value)
+    assert str(caught.value).endswith("; the same command goes on")
+    assert len(server.bodies) == 12
+
+
+def test_prompts_that_are_refused_each_for_its_own_reason_stop_nothing() -> None:
+    def too_long(body: Mapping[str, Any], before: int) -> tuple[int, object]:
+        return 400, {"error": {"message": f"{body['prompt']} tokens; 4096 at most"}}
+
+    with answering(too_long) as server:
+        got = answers(config(server.url), list(map(str, range(30))))
+    assert got[29].error == "HTTP 400: 29 tokens; 4096 at most"
+
+
+def test_half_of_a_character_is_an_error_of_its_prompt() -> None:
+    with answering(echo) as server:
+        got = answers(config(server.url), ["one", "half \ud83d"])
+    assert [each.text for each in got] == [" after one", None]
+    assert got[1].error == "the prompt is no text: it has half of a character"
+
+
+def test_what_was_answered_is_not_lost_when_another_stops_the_run() -> None:
+    failed = threading.Event()
+
+    def first_fails(body: Mapping[str, Any], before: int) -> tuple[int, object]:
+        if body["prompt"] == "0":
+            failed.wait(30)
+            return 429, {}
+        if body["prompt"] == "9":
+            failed.set()
+        return echo(body, before)
+
+    async def until_it_stops(of: EndpointConfig) -> set[int]:
+        got = set[int]()
+        async with (
+            EndpointModel(of) as model,
+            aclosing(model.answers(asked_for(list(map(str, range(10)))))) as completions,
+        ):
+            with pytest.raises(ToolformerError, match="429"):
+                async for number, _ in completions:
+                    got.add(number)
+        return got
+
+    with answering(first_fails) as server:
+        got = asyncio.run(until_it_stops(config(server.url, at_once=2, max_retries=0)))
+    assert got >= set(range(1, 9))
 
 
 @pytest.mark.parametrize("key", ["", " ", "sk-\u00e9", "sk-\nX"])

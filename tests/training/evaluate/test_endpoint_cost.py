@@ -22,7 +22,7 @@ ENDPOINT = EndpointConfig(
     usd_per_million_prompt_tokens=20,
     usd_per_million_new_tokens=60,
 )
-COST = Cost(num_prompts=2000, prompt_tokens=90_000, is_estimate=True, max_new_tokens=64_000, usd=5)
+COST = Cost(num_prompts=2000, prompt_tokens=90_000, is_bound=True, max_new_tokens=64_000, usd=5)
 
 
 def shown(costs: dict[str, Cost]) -> str:
@@ -32,11 +32,11 @@ def shown(costs: dict[str, Cost]) -> str:
     return console.file.getvalue()
 
 
-def test_a_token_is_estimated_as_three_and_a_half_characters() -> None:
-    cost = expected_cost(ENDPOINT, ["x" * 7, "x" * 8, ""], 10)
-    assert (cost.prompt_tokens, cost.is_estimate) == (2 + 3, True)
+def test_without_a_tokenizer_a_byte_may_be_a_token() -> None:
+    cost = expected_cost(ENDPOINT, ["x\u00fc", "\u5317", ""], 10)
+    assert (cost.prompt_tokens, cost.is_bound) == (3 + 3, True)
     assert (cost.num_prompts, cost.max_new_tokens) == (3, 30)
-    assert cost.usd == pytest.approx(5 * 20e-6 + 30 * 60e-6)
+    assert cost.usd == pytest.approx(6 * 20e-6 + 30 * 60e-6)
 
 
 def test_a_tokenizer_counts_also_what_it_would_cut_off(tmp_path: Path) -> None:
@@ -50,23 +50,23 @@ def test_a_tokenizer_counts_also_what_it_would_cut_off(tmp_path: Path) -> None:
     codec = TokenCodec.load(str(DEMO / "model"))
     cost = expected_cost(of, prompts, 10)
     assert cost.prompt_tokens == sum(codec.count(prompt) for prompt in prompts) > 5000
-    assert not cost.is_estimate
+    assert not cost.is_bound
     with pytest.raises(ConfigError, match="no such model directory"):
         expected_cost(of.model_copy(update={"tokenizer": "./nowhere"}), prompts, 10)
 
 
 def test_the_table_has_a_row_for_each_and_their_sum() -> None:
     counted = Cost(
-        num_prompts=10, prompt_tokens=300, is_estimate=False, max_new_tokens=320, usd=0.0042
+        num_prompts=10, prompt_tokens=300, is_bound=False, max_new_tokens=320, usd=0.0042
     )
     text = shown({"Davinci, SVAMP": COST, "Davinci, MAWPS": counted})
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines()]
-    assert ["Davinci, SVAMP", "2,000", "~90,000", "64,000", "5.00"] in rows
+    assert ["Davinci, SVAMP", "2,000", "<90,000", "64,000", "5.00"] in rows
     assert ["Davinci, MAWPS", "10", "300", "320", "0.0042"] in rows
-    assert ["all", "2,010", "~90,300", "64,320", "5.00"] in rows
-    assert "estimated, 3.5 characters a token" in text
+    assert ["all", "2,010", "<90,300", "64,320", "5.00"] in rows
+    assert "a token has a byte at least" in text
     alone = shown({"Davinci, MAWPS": counted})
-    assert "estimated" not in alone and "all" not in alone
+    assert "byte" not in alone and "all" not in alone
 
 
 def agree(typed: str | None, monkeypatch: pytest.MonkeyPatch, *, yes: bool = False) -> str:

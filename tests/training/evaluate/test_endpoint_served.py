@@ -48,7 +48,8 @@ async def served(generator: Generator) -> AsyncGenerator[EndpointConfig, None]:
 async def answers(of: EndpointConfig, *prompts: str) -> list[Completion]:
     asked = [(Example(id=p, prompt=p, answers=("x",), group="g"), PARAMS) for p in prompts]
     async with EndpointModel(of) as model:
-        return [completion async for completion in model.answers(asked)]
+        found = [each async for each in model.answers(asked)]
+    return [completion for _, completion in sorted(found, key=lambda each: each[0])]
 
 
 @pytest.mark.parametrize("disabled", [False, True])

@@ -2,6 +2,7 @@
 
 import fcntl
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import yaml
 from tests.training.evaluate.answering import answering, completion
 from tests.training.evaluate.evaluating import (
     COUNTING,
+    OF_TOOLFORMER,
     PLAIN,
     TOOLFORMER,
     error_of,
@@ -31,7 +33,7 @@ def test_ctrl_c_is_one_line_and_the_same_command_goes_on(tmp_path: Path) -> None
     assert not (tmp_path / "out" / "results.json").exists()
     done = evaluate(config)
     assert (done.returncode, len(scores(tmp_path / "out"))) == (0, 1)
-    assert len(lines(tmp_path / "out", "toolformer", "svamp-k10")) == 8
+    assert len(lines(tmp_path / "out", OF_TOOLFORMER, "svamp-k10")) == 8
 
 
 def test_options_take_the_place_of_settings(tmp_path: Path) -> None:
@@ -75,6 +77,31 @@ def test_a_hosted_model_is_asked_once_its_cost_is_agreed_to(tmp_path: Path) -> N
     assert score["mean"] == 1 / 8  # of 131, 135, ...
 
 
+def test_what_a_server_failed_to_answer_is_asked_again(tmp_path: Path) -> None:
+    pytest.importorskip("openai")
+    broken = True
+
+    def breaks(body: Mapping[str, Any], before: int) -> tuple[int, object]:
+        return (503, "") if broken and "eggs in May and 5" in body["prompt"] else fine
+
+    fine = (200, completion(" 131."))
+    with answering(breaks) as asked:
+        endpoint = {
+            "url": asked.url, "model": "m", "max_retries": 0,
+            "usd_per_million_prompt_tokens": 2, "usd_per_million_new_tokens": 2,
+        }  # fmt: skip
+        config = written(tmp_path, models={"Davinci": {"endpoint": endpoint}})
+        done = evaluate(config, "--yes")
+        assert "8 answers, 8 of them asked for now; 3 with an error instead" in done.stdout
+        assert len(asked.bodies) == 8
+        broken = False
+        done = evaluate(config, "--yes")
+        assert "8 answers, 3 of them asked for now" in done.stdout and "error" not in done.stdout
+        assert "48" in done.stdout  # new tokens, of the three alone
+    (score,) = scores(tmp_path / "out").values()
+    assert (score["mean"], score["errors"]) == (1 / 8, 0)
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -83,8 +110,6 @@ def test_a_hosted_model_is_asked_once_its_cost_is_agreed_to(tmp_path: Path) -> N
         ({"models": {"A": {}}}, "models.A: expected one of path and endpoint"),
         ({"models": {"A": {"path": "x", "call": 1}}}, "models.A.call: Extra inputs are not"),
         ({"models": {"A": {"path": "/nowhere/model"}}}, "/nowhere/model: no such model directory"),
-        ({"models": {"A+": PLAIN, "a": PLAIN}}, "models: 2 names become one directory: a"),
-        ({"models": {"+": PLAIN}}, "models: '+': expected a name with letters or digits"),
         (
             {"models": {"A": {"endpoint": {"url": "http://h/v1", "model": "m",
               "usd_per_million_prompt_tokens": 0, "usd_per_million_new_tokens": 0},
@@ -113,6 +138,17 @@ def test_a_hosted_model_is_asked_once_its_cost_is_agreed_to(tmp_path: Path) -> N
             "benchmarks.0: svamp takes no language; mlqa and mlqa_in_english do",
         ),
         ({"benchmarks": [{"name": "dateset"}] * 2}, "config: 2 benchmarks are dateset"),
+        (
+            {"benchmarks": [{"name": "mlqa", "path": "x"},
+              {"name": "mlqa", "path": "x", "language": "es"}]},
+            "config: mlqa without a language has all six; expected it alone",
+        ),
+        ({"perplexity": [{"name": "W", "wikitext": "x"}] * 2}, "config: 2 corpora are W"),
+        (
+            {"perplexity": [{"name": "W", "wikitext": "x"}],
+             "engine": {"name": "vllm", "tensor_parallel_size": 2}},
+            "engine.tensor_parallel_size is 2, expected 1",
+        ),
         ({"benchmarks": []}, "config: expected benchmarks, perplexity, or both"),
         (
             {"perplexity": [{"name": "W", "wikitext": "no.tokens"}]},

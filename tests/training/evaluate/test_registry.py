@@ -2,12 +2,14 @@
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tools.base import ConfigError, InputError
 from training.benchmarks.dateset import SIZES, dateset
+from training.benchmarks.example import Benchmark, Example
 from training.benchmarks.mlqa import LANGUAGES
 from training.benchmarks.world import WORLD_BENCHMARKS
 from training.evaluate.config import BenchmarkConfig
@@ -51,6 +53,30 @@ def test_one_language_of_mlqa_is_a_benchmark_of_its_own(tmp_path: Path) -> None:
     spanish = load_benchmark("mlqa", tmp_path, "es")
     assert spanish.name == "mlqa_es"
     assert [example.prompt[-3:] for example in spanish.examples] == ["es?"]
+
+
+def test_mlqa_is_drawn_alike_in_all_languages_and_in_english() -> None:
+    def of(name: str, languages: Sequence[str]) -> Benchmark:
+        examples = tuple(
+            Example(id=f"{each}/{n}", prompt=f"{each} {n}", answers=("x",), group=each)
+            for each in languages
+            for n in range(40)
+        )
+        return Benchmark(
+            name=name, examples=examples, criterion="answer_within_10", without_tools=(),
+            skipped={},
+        )  # fmt: skip
+
+    def ids(benchmark: Benchmark, number: int = 12) -> list[str]:
+        return [example.id for example in drawn(benchmark, number, seed=0).examples]
+
+    asked = ids(of("mlqa", LANGUAGES))
+    assert Counter(each.partition("/")[0] for each in asked) == dict.fromkeys(LANGUAGES, 2)
+    assert len({each.partition("/")[2] for each in asked}) == 2
+    assert ids(of("mlqa_in_english", LANGUAGES)) == asked
+    assert ids(of("mlqa_es", ["es"]), 2) == asked[:2]
+    fewer = ids(of("mlqa", LANGUAGES), 7)
+    assert set(fewer) < set(asked) and len(fewer) == 7
 
 
 def test_a_wrong_name_lists_the_right_ones() -> None:

@@ -6,13 +6,17 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.training.evaluate.evaluating import (
     COUNTING,
+    OF_PLAIN,
+    OF_TOOLFORMER,
     PLAIN,
     TOOLFORMER,
+    answer_file,
     error_of,
     evaluate,
     lines,
@@ -21,6 +25,7 @@ from tests.training.evaluate.evaluating import (
     svamp,
     written,
 )
+from training.benchmarks.mlqa import LANGUAGES
 
 
 def test_models_are_asked_alike_and_only_some_may_call(tmp_path: Path) -> None:
@@ -32,21 +37,25 @@ def test_models_are_asked_alike_and_only_some_may_call(tmp_path: Path) -> None:
     assert list(scores(out)) == [
         ("GPT-J", "svamp", 0), ("Toolformer", "svamp", 0), ("Toolformer", "svamp", 10)
     ]  # fmt: skip
-    plain = lines(out, "gpt-j", "svamp-k0")
-    disabled = lines(out, "toolformer", "svamp-k0")
-    calling = lines(out, "toolformer", "svamp-k10")
+    plain = lines(out, OF_PLAIN, "svamp-k0")
+    disabled = lines(out, OF_TOOLFORMER, "svamp-k0")
+    calling = lines(out, OF_TOOLFORMER, "svamp-k10")
     for of_model in (plain, disabled, calling):
         assert [line["id"] for line in of_model] == [f"sum-{n}" for n in range(8)]
-        assert {line["date"] for line in of_model} == {"2023-02-09"}
-    assert not any(line["tools_called"] for line in plain + disabled)
+    # Only a Calendar can tell of the day.
+    assert {line["date"] for line in calling} == {"2023-02-09"}
+    assert {line["date"] for line in plain + disabled} == {None}
+    assert not any(line["calls"] for line in plain + disabled)
     assert calling[0]["prompt"].endswith("How many eggs did it sell? The answer is")
-    called = [line["tools_called"] for line in calling if line["tools_called"]]
-    assert len(called) > 4 and {tool for tools in called for tool in tools} <= {
+    called = [line["calls"] for line in calling if line["calls"]]
+    assert len(called) > 4 and {call["tool"] for calls in called for call in calls} <= {
         "Calculator", "Calendar", "WikiSearch", "QA", "MT"
     }  # fmt: skip
-    right = [line["text"].strip(" .").split(" ")[0] == line["answers"][0] for line in calling]
+    right = [
+        line["text"].strip(" .").split(" ")[0] == str(131 + 4 * n) for n, line in enumerate(calling)
+    ]
     score = scores(out)["Toolformer", "svamp", 10]
-    assert score["n"] == 8 and score["mean"] >= sum(right) / 8
+    assert score["n"] == 8 and score["mean"] == sum(right) / 8
     assert score["share_with_call"] == len(called) / 8
     facts = json.loads((out / "results.json").read_bytes())["models"]
     assert facts["GPT-J"]["parameters"] == 2_366_592  # as the README of the model says
@@ -68,20 +77,19 @@ def test_a_killed_evaluation_asks_only_what_is_not_written(tmp_path: Path) -> No
     command = [sys.executable, "-m", "training", "evaluate", str(config)]
     killed = subprocess.run(command, capture_output=True, timeout=300, check=False)
     assert killed.returncode == -signal.SIGKILL
-    answers, asked = tmp_path / "out" / "answers" / "toolformer", tmp_path / "asked"
-    kept = [path for path in answers.iterdir() if path.stat().st_size]
+    asked = tmp_path / "asked"
+    kept = list((tmp_path / "out").rglob("*.jsonl"))
     before = [json.loads(line) for path in kept for line in path.read_text().splitlines()]
     assert 0 < len(before) < 48
     asked.unlink()
 
     done = evaluate(config)
     assert f"48 answers, {48 - len(before)} of them asked for now" in done.stdout
-    after = lines(tmp_path / "out", "toolformer", "svamp-k10")
-    after += lines(tmp_path / "out", "toolformer", "world_arithmetic-k10")
+    after = lines(tmp_path / "out", OF_TOOLFORMER, "svamp-k10")
+    after += lines(tmp_path / "out", OF_TOOLFORMER, "world_arithmetic-k10")
     inputs = [call["input"] for line in after for call in line["calls"]]
     known = [call["input"] for line in before for call in line["calls"]]
     assert known and sorted([*known, *asked.read_text().splitlines()]) == sorted(inputs)
-    assert not list(answers.glob(".*"))
 
     again = evaluate(config, "--out", tmp_path / "undisturbed")
     assert "48 answers, 48 of them asked for now" in again.stdout
@@ -104,12 +112,35 @@ def test_what_is_finished_is_used_again_and_its_model_not_loaded(
     assert "8 answers, 0 of them asked for now" in done.stdout
     assert "GPTJForCausalLM runs" not in caplog.text
     assert (tmp_path / "out" / "results.json").read_bytes() == first
-    # Tools and k are nothing to a model without calls; the seed and the examples are.
-    evaluate(written(tmp_path, models=models, tools={}, api_top_k=[1, 3]))
+    # Tools, k, the day and a name are nothing to a model without calls; fewer examples are there.
+    changes: dict[str, Any] = {"tools": {}, "api_top_k": [1, 3], "date": "2020-02-29"}
+    evaluate(written(tmp_path, models={"GPT-K": PLAIN}, max_examples=3, **changes))
     assert "GPTJForCausalLM runs" not in caplog.text
-    done = evaluate(written(tmp_path, models=models, max_examples=3))
-    assert "3 answers, 3 of them asked for now" in done.stdout
-    assert len(list((tmp_path / "out" / "answers" / "gpt-j").iterdir())) == 2
+    assert [score["n"] for score in scores(tmp_path / "out").values()] == [3]
+    more = [svamp(sums(tmp_path, 10))]
+    done = evaluate(written(tmp_path, models=models, benchmarks=more))
+    assert "10 answers, 2 of them asked for now" in done.stdout
+    assert len(lines(tmp_path / "out", OF_PLAIN, "svamp-k0")) == 10
+
+
+def test_one_model_under_two_names_is_asked_once(tmp_path: Path) -> None:
+    models = {"Toolformer (disabled)": TOOLFORMER | {"calls": False}, "Toolformer": TOOLFORMER}
+    done = evaluate(written(tmp_path, models=models, api_top_k=0))
+    assert "16 answers, 8 of them asked for now" in done.stdout
+    disabled, calling = scores(tmp_path / "out").values()
+    assert disabled | {"model": "Toolformer"} == calling
+
+
+def test_a_prompt_of_several_examples_is_asked_once(tmp_path: Path) -> None:
+    for language in ("en", *LANGUAGES):
+        entry = {"id": "1", "question": f"{language}?", "answers": [{"text": "x"}]}
+        content = {"data": [{"paragraphs": [{"context": "c", "qas": [entry]}]}]}
+        (tmp_path / f"test-context-en-question-{language}.json").write_text(json.dumps(content))
+    benchmarks = [{"name": "mlqa_in_english", "path": str(tmp_path), "max_new_tokens": 2}]
+    done = evaluate(written(tmp_path, models={"GPT-J": PLAIN}, benchmarks=benchmarks))
+    assert "6 answers, 1 of them asked for now" in done.stdout
+    (score,) = scores(tmp_path / "out").values()
+    assert score["n"] == 6 and list(score["groups"]) == list(LANGUAGES)
 
 
 def test_models_without_calls_load_no_tools(tmp_path: Path) -> None:
@@ -122,7 +153,7 @@ def test_a_prompt_without_an_answer_is_counted_and_stops_nothing(tmp_path: Path)
     benchmarks = [svamp(sums(tmp_path, 3, Body="egg " * 1100))]
     done = evaluate(written(tmp_path, models={"GPT-J": PLAIN}, benchmarks=benchmarks))
     assert "3 answers, 3 of them asked for now; 1 with an error instead" in done.stdout
-    first, *others = lines(tmp_path / "out", "gpt-j", "svamp-k0")
+    first, *others = lines(tmp_path / "out", OF_PLAIN, "svamp-k0")
     assert "the prompt is too long" in first["error"] and first["text"] is None
     assert all(line["error"] is None and line["text"] for line in others)
     (score,) = scores(tmp_path / "out").values()
@@ -136,26 +167,57 @@ def test_the_perplexity_of_a_corpus_is_measured_once(tmp_path: Path) -> None:
     corpora = [{"name": "Wiki Text", "wikitext": str(wiki)}]
     config = written(tmp_path, models=models, benchmarks=[], perplexity=corpora)
     assert evaluate(config).returncode == 0
-    (path,) = (tmp_path / "out" / "perplexity" / "gpt-j").iterdir()
+    (path,) = (tmp_path / "out" / "perplexity").glob("demo-model-*/*")
     assert path.name.startswith("wiki-text.")
     found = json.loads((tmp_path / "out" / "results.json").read_bytes())["perplexity"]
     assert [each["model"] for each in found] == ["GPT-J", "again"]
     assert found[0]["perplexity"] == found[1]["perplexity"] > 1
     os.utime(path, (1, 1))
-    assert evaluate(config).returncode == 0
+    # What is kept are losses: of another seed they have another interval.
+    other = written(
+        tmp_path, models=models, benchmarks=[], perplexity=corpora, seed=7,
+        engine={"name": "torch", "token_budget": 64},
+    )  # fmt: skip
+    assert evaluate(other).returncode == 0
     assert path.stat().st_mtime == 1
     wiki.write_text(" \n = Eggs = \n \n The mill sold 19 eggs in May . \n")
     assert evaluate(config).returncode == 0
     assert len(list(path.parent.iterdir())) == 2
 
 
-def test_answers_that_were_changed_are_not_scored(tmp_path: Path) -> None:
+def test_a_damaged_line_is_named_and_half_of_one_written_again(tmp_path: Path) -> None:
     config = written(tmp_path, models={"GPT-J": PLAIN})
     evaluate(config)
-    (path,) = (tmp_path / "out" / "answers" / "gpt-j").iterdir()
-    kept = path.read_text().splitlines(keepends=True)
-    for torn in (kept[:-1], kept[::-1], ["{}\n", *kept[1:]], ["{"]):
-        path.write_text("".join(torn))
-        said = error_of(config)
-        assert said.startswith(f"{path}: not the 8 answers it was written with")
-        assert said.endswith("remove it to ask again")
+    path = answer_file(tmp_path / "out", OF_PLAIN, "svamp-k0")
+    kept = path.read_bytes().splitlines(keepends=True)
+    for torn in (b"{\n", b"[" * 9999 + b"\n", b"\xff\n", b"7\n", b"{}\n"):
+        path.write_bytes(b"".join([kept[0], torn, *kept[2:]]))
+        assert error_of(config).startswith(f"{path}: line 2 is ")
+    path.write_bytes(b"".join(kept)[:-10])
+    assert "8 answers, 1 of them asked for now" in evaluate(config).stdout
+    assert path.read_bytes() == b"".join(kept)
+
+
+def test_what_a_tool_could_not_say_is_asked_again(tmp_path: Path) -> None:
+    config = written(tmp_path)
+    evaluate(config)
+    path = answer_file(tmp_path / "out", OF_TOOLFORMER, "svamp-k10")
+    whole = path.read_bytes()
+    first = next(line for line in whole.splitlines(keepends=True) if b'"status": "ok"' in line)
+    for status, number in ((b"timeout", 1), (b"failed", 1), (b"invalid", 0), (b"empty", 0)):
+        broken = first.replace(b'"status": "ok"', b'"status": "' + status + b'"')
+        path.write_bytes(whole.replace(first, broken))
+        assert f"8 answers, {number} of them asked for now" in evaluate(config).stdout
+        assert path.read_bytes() == whole.replace(first, broken) + first * number
+
+
+def test_what_is_asked_is_told_before_what_is_measured(tmp_path: Path) -> None:
+    wiki = tmp_path / "wiki.test.tokens"
+    wiki.write_text(" \n = Eggs = \n \n The mill sold 91 eggs in May . \n")
+    config = written(
+        tmp_path, models={"GPT-J": PLAIN}, perplexity=[{"name": "W", "wikitext": str(wiki)}]
+    )
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "perplexity").touch()  # where a directory should be
+    assert "cannot write" in error_of(config)
+    assert len(scores(tmp_path / "out")) == 1
