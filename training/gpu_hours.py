@@ -74,12 +74,11 @@ def read_rates(path: Path) -> Rates:
                 f"{path}: measured on {measured['device_name']}, expected a GPU; run `python -m "
                 "pipeline bench --device cuda --dtype bfloat16 --shape gpt-j-6b --json FILE` on one"
             )
+        by_tool = {each["tool"]: each["documents_per_s"] for each in measured["tools_measured"]}
         return Rates(
             source=f"measured on {measured['device_name']}, {measured['shape']}",
             parameters=measured["parameters"],
-            documents_per_s={
-                each["tool"]: each["documents_per_s"] for each in measured["tools_measured"]
-            },
+            documents_per_s={tool: by_tool[tool] for tool in TOOL_SIZES},
             flops_per_s=measured["prefill_flops_per_s"],
             decode_bytes_per_s=measured["decode_bandwidth_share"]
             * measured["copy_bandwidth_bytes_per_s"],
@@ -157,9 +156,12 @@ def hours_table(
 ) -> Table:
     """A row for each stage, and their sum; `uncounted` are benchmarks that have no part in it."""
     table = Table(title="GPU-hours", title_justify="left", caption_justify="left")
-    table.caption = f"{rates.source}; GPUs of tools come on top"
+    table.caption = f"{rates.source}; GPUs of tools, tokens of calls and perplexities come on top"
     if uncounted:
-        table.caption += f"; not counted, as their files are not here: {', '.join(uncounted)}"
+        table.caption += (
+            "; THE STUDY TAKES MORE: not counted, as their files are not here, are "
+            f"{', '.join(uncounted)}"
+        )
     table.add_column("stage")
     table.add_column("GPU-hours", justify="right")
     table.add_column("of")

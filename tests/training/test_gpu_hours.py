@@ -81,7 +81,9 @@ def test_a_model_with_calls_is_asked_for_each_k() -> None:
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(table)
     text = console.export_text()
-    assert "9,400 texts" in text and "37,600 texts" in text and "lama_squad" in text
+    assert "9,400 texts" in text and "37,600 texts" in text
+    assert "THE STUDY TAKES MORE" in text and text.rstrip().endswith("are lama_squad")
+    assert "TAKES MORE" not in str(hours_table([], RATES).caption)
 
 
 MEASURED: dict[str, Any] = {
@@ -111,6 +113,10 @@ def test_rates_are_those_the_benchmark_wrote(tmp_path: Path) -> None:
     ("content", "says"),
     [
         (json.dumps(MEASURED | {"tools_measured": []}), "measured on A100, expected a GPU"),
+        (
+            json.dumps(MEASURED | {"tools_measured": MEASURED["tools_measured"][:1]}),
+            "not what `python -m pipeline bench --json` writes",
+        ),
         ("{}", "not what `python -m pipeline bench --json` writes"),
         ("torn", "not what `python -m pipeline bench --json` writes"),
         (None, "cannot read: No such file"),

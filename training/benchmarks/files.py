@@ -8,6 +8,8 @@ from typing import Any
 from tools.base import InputError, one_line
 from tools.places import why
 
+_TOO_DEEP = "not JSON that can be read: lists or objects are nested too deeply"
+
 
 def text_of(path: Path, *, from_where: str) -> str:
     """The whole file; `from_where` says in the error where it can be had.
@@ -32,6 +34,8 @@ def json_of(path: Path, *, from_where: str) -> Any:
         return json.loads(text_of(path, from_where=from_where))
     except json.JSONDecodeError as error:
         raise InputError(f"{path}:{error.lineno}: not JSON: {one_line(error)}") from None
+    except RecursionError:
+        raise InputError(f"{path}: {_TOO_DEEP}") from None
 
 
 def json_lines_of(path: Path, *, from_where: str) -> Iterator[tuple[str, Any]]:
@@ -48,6 +52,8 @@ def json_lines_of(path: Path, *, from_where: str) -> Iterator[tuple[str, Any]]:
             yield where, json.loads(line)
         except json.JSONDecodeError as error:
             raise InputError(f"{where}: not JSON: {one_line(error)}") from None
+        except RecursionError:
+            raise InputError(f"{where}: {_TOO_DEEP}") from None
 
 
 def field_of(record: object, key: str, where: str) -> Any:

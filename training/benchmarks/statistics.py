@@ -14,32 +14,29 @@ _DRAWN_AT_ONCE = 1_000_000  # values, over all resamples that are drawn together
 _PERCENTILES = (2.5, 97.5)  # of a 95% interval
 
 
+SHARE, DIFFERENCE = (0.0, 1.0), (-1.0, 1.0)  # what the value of an example lies between
+_BY_CHANCE = 0.05  # as rarely as a mean lies outside of its interval
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Performance:
-    """The mean of `num_examples` values, and its 95% bootstrap interval."""
+    """The mean of the values of `n` examples, and its 95% bootstrap interval."""
 
+    n: int
     mean: float
     low: float
     high: float
-    num_examples: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
-    """A row of Table 9, in shares of 1: None is the performance on no examples."""
-
-    k: int
-    all: Performance
-    with_call: Performance | None  # AC
-    without_call: Performance | None  # NC
-    share_with_call: float
-
-
-def performance(values: Sequence[float], *, seed: int) -> Performance:
+def performance(
+    values: Sequence[float], *, seed: int, bounds: tuple[float, float] = SHARE
+) -> Performance:
     """The mean of `values` and its percentile bootstrap interval, the same for the same seed.
 
-    A value is 0 or 1 for an example, or the difference between two models on it. Resamples are
-    drawn as how often they hold each distinct value, which is the same and costs far less.
+    A value is 0 or 1 for an example, or with other `bounds` the difference between two models on
+    it. Resamples are drawn as how often they hold each distinct value, which is the same and costs
+    far less. Resamples of values that are all the same are the same as well, however few they are:
+    then the interval is that in which so many would agree by chance in 5 % of cases.
 
     Raises:
         ValueError: there are no values.
@@ -47,17 +44,15 @@ def performance(values: Sequence[float], *, seed: int) -> Performance:
     if not values:
         raise ValueError("the mean of no values")
     distinct, counts = np.unique(np.asarray(values, dtype=np.float64), return_counts=True)
-    num_examples = len(values)
-    drawn = np.random.default_rng(seed).multinomial(
-        num_examples, counts / num_examples, size=_NUM_RESAMPLES
-    )
-    low, high = np.percentile(drawn @ distinct / num_examples, _PERCENTILES)
-    return Performance(
-        mean=float(counts @ distinct / num_examples),
-        low=float(low),
-        high=float(high),
-        num_examples=num_examples,
-    )
+    n = len(values)
+    mean = float(counts @ distinct / n)
+    if len(distinct) == 1:
+        unseen = 1 - _BY_CHANCE ** (1 / n)  # the share of others that n draws miss that often
+        low, high = (mean + unseen * (bound - mean) for bound in bounds)
+    else:
+        drawn = np.random.default_rng(seed).multinomial(n, counts / n, size=_NUM_RESAMPLES)
+        low, high = np.percentile(drawn @ distinct / n, _PERCENTILES)
+    return Performance(n=n, mean=mean, low=float(low), high=float(high))
 
 
 def ratio_interval(
@@ -75,28 +70,6 @@ def ratio_interval(
         ratios.append(above_N[drawn_BN].sum(axis=1) / below_N[drawn_BN].sum(axis=1))
     low, high = np.percentile(np.concatenate(ratios), _PERCENTILES)
     return float(low), float(high)
-
-
-def calibration(
-    k: int, right: Sequence[bool], has_call: Sequence[bool], *, seed: int
-) -> Calibration:
-    """The row of Table 9 for `k`, of what was right and where the model called a tool.
-
-    Both sequences have an entry per example.
-
-    Raises:
-        ValueError: there are no examples, or the sequences differ in length.
-    """
-    pairs = list(zip(right, has_call, strict=True))
-    with_call = [is_right for is_right, called in pairs if called]
-    without_call = [is_right for is_right, called in pairs if not called]
-    return Calibration(
-        k=k,
-        all=performance(right, seed=seed),
-        with_call=performance(with_call, seed=seed) if with_call else None,
-        without_call=performance(without_call, seed=seed) if without_call else None,
-        share_with_call=len(with_call) / len(pairs),
-    )
 
 
 def share_with_call(tools_called: Sequence[Collection[str]]) -> dict[str, float]:

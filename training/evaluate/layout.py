@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from tools.base import ToolStatus
 from training.benchmarks.mlqa import LANGUAGES
+from training.benchmarks.statistics import Performance
 from training.evaluate.answers import TextPerplexity
 from training.evaluate.result_table import (
     ResultTable,
@@ -12,10 +14,11 @@ from training.evaluate.result_table import (
     share_cell,
     with_best,
 )
-from training.evaluate.scores import Part, Score
+from training.evaluate.scores import Score
 from training.evaluate.topics import Topic, largest_k
 
 _MLQA, _IN_ENGLISH = "mlqa", "mlqa_in_english"
+_NO_RESULT = (ToolStatus.FAILED, ToolStatus.TIMEOUT, ToolStatus.INVALID)
 
 
 def score_table(topic: Topic, scores: Sequence[Score], is_local: Mapping[str, bool]) -> ResultTable:
@@ -157,14 +160,21 @@ def _of(topic: Topic, scores: Sequence[Score]) -> dict[tuple[str, str], Score]:
 
 def _by_language(
     shown: Mapping[tuple[str, str], Score], models: Iterable[str]
-) -> tuple[tuple[str, ...], dict[str, list[Part | None]]]:
-    """Columns and rows of Table 6; the rows that were asked in English are an upper bound."""
-    languages = [each for each in LANGUAGES if any(each in one.groups for one in shown.values())]
+) -> tuple[tuple[str, ...], dict[str, list[Performance | None]]]:
+    """Columns and rows of Table 6; the rows that were asked in English are an upper bound.
+
+    Languages may be benchmarks of their own.
+    """
+    found: dict[tuple[str, bool], dict[str, Performance]] = {}
+    for (model, benchmark), score in shown.items():
+        in_english = benchmark.startswith(_IN_ENGLISH)
+        found.setdefault((model, in_english), {}).update(score.groups)
+    languages = [each for each in LANGUAGES if any(each in groups for groups in found.values())]
     rows = {
-        f"{model}{ending}": [score.groups.get(language) for language in languages]
-        for benchmark, ending in ((_MLQA, ""), (_IN_ENGLISH, " (All En)"))
+        f"{model}{ending}": [groups.get(language) for language in languages]
+        for in_english, ending in ((False, ""), (True, " (All En)"))
         for model in models
-        if (score := shown.get((model, benchmark)))
+        if (groups := found.get((model, in_english)))
     }
     return tuple(map(str.capitalize, languages)), rows
 
@@ -183,13 +193,43 @@ def _notes(topic: Topic, shown: Mapping[tuple[str, str], Score]) -> Iterable[str
     ]
     if failed:
         yield f"Errors, counted as wrong: {', '.join(failed)}."
+    ended = [
+        f"{score.model} on {topic.benchmarks[score.benchmark]}, {told}"
+        for score in shown.values()
+        if (told := _without_result(score))
+    ]
+    if ended:
+        yield f"Calls without a result: {'; '.join(ended)}."
+    skipped = {
+        topic.benchmarks[score.benchmark]: ", ".join(
+            f"{number:,} ({reason})" for reason, number in score.skipped.items()
+        )
+        for score in shown.values()
+        if score.skipped
+    }
+    if skipped:
+        told = "; ".join(f"{heading} {reasons}" for heading, reasons in skipped.items())
+        yield f"Left out of the files: {told}."
 
 
-def _all(score: Score | None) -> Part | None:
+def _without_result(score: Score) -> str:
+    """For each tool whose calls did not all end well: how many, and how."""
+    return ", ".join(
+        f"{tool} {', '.join(bad)} of {sum(by_status.values()):,}"
+        for tool, by_status in score.calls.items()
+        if (
+            bad := [
+                f"{by_status[status]:,} {status}" for status in _NO_RESULT if status in by_status
+            ]
+        )
+    )
+
+
+def _all(score: Score | None) -> Performance | None:
     return None if score is None else score.all
 
 
-def _count(parts: Sequence[Part | None]) -> str:
+def _count(parts: Sequence[Performance | None]) -> str:
     return _range({part.n for part in parts if part})
 
 

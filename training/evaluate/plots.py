@@ -170,8 +170,9 @@ class _Frame:
     ticks: Sequence[float]
 
     def x(self, value: float) -> float:
+        """Where a value stands; an infinite one at the end."""
         width = self.right - _GAP - self.left
-        return round(self.left + value / self.ticks[-1] * width, 1)
+        return round(self.left + min(value / self.ticks[-1], 1.0) * width, 1)
 
 
 def _frame(table: ResultTable) -> _Frame:
@@ -180,7 +181,7 @@ def _frame(table: ResultTable) -> _Frame:
     return _Frame(
         left=20 + CHARACTER * longest,
         right=_WIDTH - _LAST - CHARACTER * max(len(cell.text) for cell in cells),
-        ticks=ticks_to(max(cell.high for cell in cells)),
+        ticks=ticks_to(max((c.high for c in cells if math.isfinite(c.high)), default=0.0)),
     )
 
 

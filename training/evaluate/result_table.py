@@ -3,8 +3,8 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from training.benchmarks.statistics import Performance
 from training.evaluate.answers import TextPerplexity
-from training.evaluate.scores import Part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +67,13 @@ def with_best(
     )
 
 
-def percent_cell(part: Part) -> Cell:
+def percent_cell(part: Performance) -> Cell:
     """A share of right answers in % with its interval."""
     value, low, high = 100 * part.mean, 100 * part.low, 100 * part.high
     return Cell(value=value, low=low, high=high, text=f"{value:.1f} ({low:.0f}-{high:.0f})")
 
 
-def percent_cells(parts: Iterable[Part | None]) -> tuple[Cell | None, ...]:
+def percent_cells(parts: Iterable[Performance | None]) -> tuple[Cell | None, ...]:
     return tuple(None if part is None else percent_cell(part) for part in parts)
 
 

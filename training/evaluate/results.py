@@ -128,7 +128,8 @@ def _sections(results: Results, scaling: Mapping[str, Sequence[str]]) -> list[Se
 
 
 class _Values(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # JSON has no infinite numbers: a perplexity may be "Infinity".
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
 
 
 class _Model(_Values):

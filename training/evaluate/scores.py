@@ -1,21 +1,12 @@
 """How well a model did on a benchmark, how sure that is, and how often it called tools."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from training.benchmarks.example import Example
-from training.benchmarks.statistics import Performance, calibration, performance, share_with_call
+from training.benchmarks.statistics import DIFFERENCE, Performance, performance, share_with_call
 from training.evaluate.answers import Answers
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """The share of `n` examples that is right, and its 95% bootstrap interval."""
-
-    n: int
-    mean: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +14,10 @@ class Score:
     """A model, decoded in one way, on the examples of a benchmark. Shares are of 1.
 
     An example with an error counts as wrong. `tools` has the share of inputs with a call of each
-    tool that was called. `with_call` and `without_call` are the columns AC and NC of Table 9: None
-    where there is no such example. `groups` are in the order of the benchmark.
+    tool that was called, and `calls` how many of its calls ended with each ToolStatus. `with_call`
+    and `without_call` are the columns AC and NC of Table 9: None where there is no such example.
+    `groups` are in the order of the benchmark. `skipped` counts what its files have and is not
+    asked, by reason.
     """
 
     model: str
@@ -37,14 +30,16 @@ class Score:
     errors: int
     share_with_call: float
     tools: Mapping[str, float]
-    with_call: Part | None
-    without_call: Part | None
-    groups: Mapping[str, Part]
+    calls: Mapping[str, Mapping[str, int]]
+    with_call: Performance | None
+    without_call: Performance | None
+    groups: Mapping[str, Performance]
+    skipped: Mapping[str, int]
 
     @property
-    def all(self) -> Part:
+    def all(self) -> Performance:
         """The performance on every example: the column All of Table 9."""
-        return Part(n=self.n, mean=self.mean, low=self.low, high=self.high)
+        return Performance(n=self.n, mean=self.mean, low=self.low, high=self.high)
 
 
 def score(answers: Answers, *, seed: int) -> Score:
@@ -55,24 +50,29 @@ def score(answers: Answers, *, seed: int) -> Score:
     """
     right = answers.right()
     called = [answer.tools_called for answer in answers.answers]
-    row = calibration(answers.api_top_k, right, [bool(tools) for tools in called], seed=seed)
     by_group: dict[str, list[bool]] = {}
+    by_call: dict[bool, list[bool]] = {}
     for answer, is_right in zip(answers.answers, right, strict=True):
         by_group.setdefault(answer.example.group, []).append(is_right)
+        by_call.setdefault(bool(answer.tools_called), []).append(is_right)
+    of_all = performance(right, seed=seed)
+    split = {has_call: performance(of, seed=seed) for has_call, of in by_call.items()}
     return Score(
         model=answers.model,
         benchmark=answers.benchmark.name,
         api_top_k=answers.api_top_k,
-        n=row.all.num_examples,
-        mean=row.all.mean,
-        low=row.all.low,
-        high=row.all.high,
+        n=of_all.n,
+        mean=of_all.mean,
+        low=of_all.low,
+        high=of_all.high,
         errors=sum(answer.error is not None for answer in answers.answers),
-        share_with_call=row.share_with_call,
+        share_with_call=len(by_call.get(True, [])) / of_all.n,
         tools=share_with_call(called),
-        with_call=None if row.with_call is None else _part(row.with_call),
-        without_call=None if row.without_call is None else _part(row.without_call),
-        groups={group: _part(performance(of, seed=seed)) for group, of in by_group.items()},
+        calls=_calls(answers),
+        with_call=split.get(True),
+        without_call=split.get(False),
+        groups={group: performance(of, seed=seed) for group, of in by_group.items()},
+        skipped=answers.benchmark.skipped,
     )
 
 
@@ -93,7 +93,9 @@ def difference(a: Answers, b: Answers, *, seed: int) -> Performance:
             f"{len(right_a.keys() & right_b.keys()):,} are the same"
         )
     return performance(
-        [is_right - right_b[example] for example, is_right in right_a.items()], seed=seed
+        [is_right - right_b[example] for example, is_right in right_a.items()],
+        seed=seed,
+        bounds=DIFFERENCE,
     )
 
 
@@ -102,5 +104,14 @@ def _right_by_example(answers: Answers) -> dict[Example, bool]:
     return {answer.example: is_right for answer, is_right in pairs}
 
 
-def _part(found: Performance) -> Part:
-    return Part(n=found.num_examples, mean=found.mean, low=found.low, high=found.high)
+def _calls(answers: Answers) -> dict[str, dict[str, int]]:
+    """How many calls of each tool ended with each status."""
+    ended = Counter(
+        pair
+        for answer in answers.answers
+        for pair in zip(answer.tools_called, answer.statuses, strict=True)
+    )
+    calls: dict[str, dict[str, int]] = {}
+    for (tool, status), number in sorted(ended.items()):
+        calls.setdefault(tool, {})[status] = number
+    return calls

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from training.benchmarks.mlqa import LANGUAGES
 from training.evaluate.scores import Score
 
 
@@ -43,7 +44,15 @@ _PAPER = (
         slug="mlqa",
         name="MLQA",
         paper="Table 6",
-        benchmarks={"mlqa": "MLQA", "mlqa_in_english": "MLQA, all English"},
+        benchmarks={
+            "mlqa": "MLQA",
+            **{f"mlqa_{each}": f"MLQA {each.capitalize()}" for each in LANGUAGES},
+            "mlqa_in_english": "MLQA, all English",
+            **{
+                f"mlqa_in_english_{each}": f"MLQA {each.capitalize()}, all English"
+                for each in LANGUAGES
+            },
+        },
     ),
     Topic(
         slug="temporal",

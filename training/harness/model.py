@@ -26,6 +26,7 @@ from training.harness.told import Told
 if TYPE_CHECKING:
     from lm_eval.models.huggingface import HFLM
 
+_SHOWN = "Texts with live tools"
 _log = logging.getLogger(__name__)
 
 
@@ -77,7 +78,7 @@ class ToolformerLM(LM):  # type: ignore[misc]
 
         Raises:
             ToolformerError: the model or a tool cannot be loaded, or a task asks for what this
-                system does not do.
+                system or the engine does not do.
         """
         asked = [request.args for request in requests]
         return asyncio.run(self._texts(asked, self._prompts(asked), disable_tqdm))
@@ -153,20 +154,22 @@ class ToolformerLM(LM):  # type: ignore[misc]
         disable_tqdm: bool,
     ) -> list[str]:
         texts: list[str] = []
-        async with (
-            Generator(self._config) as generator,
-            aclosing(generator.generate_all(prompts)) as outcomes,
-        ):
-            with tqdm(total=len(asked), disable=disable_tqdm, desc="Texts with live tools") as bar:
-                async for outcome in outcomes:
-                    if isinstance(outcome, Generation):
-                        text = outcome.text
-                        self._told.add(outcome)
-                    else:
-                        text = ""
-                        self._told.refused(str(outcome))
-                    self.cache_hook.add_partial("generate_until", asked[len(texts)], text)
-                    texts.append(text)
-                    bar.update()
+        async with Generator(self._config) as generator:
+            for params in dict.fromkeys(params for _, params in prompts):
+                generator.check(params)
+            async with aclosing(generator.generate_all(prompts)) as outcomes:
+                with tqdm(
+                    total=len(asked), disable=disable_tqdm, desc="Texts with live tools"
+                ) as bar:
+                    async for outcome in outcomes:
+                        if isinstance(outcome, Generation):
+                            text = outcome.text
+                            self._told.add(outcome)
+                        else:
+                            text = ""
+                            self._told.refused(str(outcome))
+                        self.cache_hook.add_partial("generate_until", asked[len(texts)], text)
+                        texts.append(text)
+                        bar.update()
         _log.info("%s", self._told)
         return texts

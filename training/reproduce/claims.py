@@ -195,7 +195,7 @@ def _points(about: str, more: Performance, *, decides: bool) -> Evidence:
         mean=100 * more.mean,
         low=100 * more.low,
         high=100 * more.high,
-        n=more.num_examples,
+        n=more.n,
         unit="points",
         decides=decides,
     )

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from training.evaluate.curves import Curve, Panel, Point, Tick, curves_svg
 from training.evaluate.result_table import percent_cell
-from training.evaluate.scores import Part
 from training.reproduce.measured import DISABLED, SizeMeasured
 from training.reproduce.plan import TOOLFORMER
 from training.reproduce.tables import over_all
@@ -47,7 +46,6 @@ def _points(
     points = []
     for size, place in zip(sizes, at, strict=True):
         found = over_all(size, row, benchmarks, seed=seed)
-        part = Part(n=found.num_examples, mean=found.mean, low=found.low, high=found.high)
         about = f"{size.name}, {size.parameters:,} parameters"
-        points.append(Point(at=place, cell=percent_cell(part), about=about))
+        points.append(Point(at=place, cell=percent_cell(found), about=about))
     return tuple(points)

@@ -1,9 +1,9 @@
 """What the steps of a reproduction measured, and comparisons on the same examples."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from training.benchmarks.statistics import Performance, performance
+from training.benchmarks.statistics import DIFFERENCE, Performance, performance
 from training.evaluate.answers import Answers, TextPerplexity
 from training.evaluate.perplexity import (
     DocumentLosses,
@@ -70,7 +70,7 @@ class SizeMeasured:
 
     def more_right(self, a: str, b: str, benchmarks: Sequence[str], *, seed: int) -> Performance:
         """How much more of the same examples, over all `benchmarks`, `a` has right than `b`."""
-        return compared(self.differences(a, b, benchmarks), seed=seed)
+        return performance(self.differences(a, b, benchmarks), seed=seed, bounds=DIFFERENCE)
 
     def differences(self, a: str, b: str, benchmarks: Sequence[str]) -> list[int]:
         """For each example 1 where only `a` has it right, -1 where only `b` has, else 0."""
@@ -91,9 +91,8 @@ class SizeMeasured:
             ]
             for each in (k, less)
         )
-        return compared(
-            [int(a) - int(b) for a, b in zip(with_k, with_less, strict=True)], seed=seed
-        )
+        more = [int(a) - int(b) for a, b in zip(with_k, with_less, strict=True)]
+        return performance(more, seed=seed, bounds=DIFFERENCE)
 
     def score(self, model: str, benchmark: str, *, seed: int, k: int | None = None) -> Score:
         """What is told of a row of the paper's tables; of Toolformer with another `k`."""
@@ -119,17 +118,6 @@ def more_gain(
     of_large, of_small = (
         size.differences(TOOLFORMER, DISABLED, benchmarks) for size in (large, small)
     )
-    return compared([a - b for a, b in zip(of_large, of_small, strict=True)], seed=seed)
-
-
-def compared(differences: Sequence[int], *, seed: int) -> Performance:
-    """The mean of differences between answers to the same examples, with its interval.
-
-    Resamples of examples that all agree agree as well, however few they are: then the interval is
-    that in which so many would agree by chance in 5 % of cases.
-    """
-    found = performance(differences, seed=seed)
-    if any(differences):
-        return found
-    unseen = 1 - 0.05 ** (1 / len(differences))
-    return replace(found, low=-unseen, high=unseen)
+    more = [a - b for a, b in zip(of_large, of_small, strict=True)]
+    low, high = DIFFERENCE
+    return performance(more, seed=seed, bounds=(low - high, high - low))

@@ -7,7 +7,7 @@ from pipeline.report.calls import ShownCall
 from tools.base import one_line
 from training.benchmarks.statistics import Performance, performance
 from training.evaluate.result_table import perplexity_cell
-from training.evaluate.scores import Part, Score
+from training.evaluate.scores import Score
 from training.reproduce.measured import DISABLED, SizeMeasured
 from training.reproduce.paper import paper
 from training.reproduce.plan import BASE, PLAIN, TOOLFORMER
@@ -157,7 +157,7 @@ def _count(count: int | None) -> str:
     return "" if count is None else f"{count:,}"
 
 
-def _interval(part: Part) -> str:
+def _interval(part: Performance) -> str:
     return f"{100 * part.mean:.1f} ({100 * part.low:.0f}-{100 * part.high:.0f})"
 
 

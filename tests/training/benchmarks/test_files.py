@@ -33,6 +33,16 @@ def test_lines_keep_their_numbers_and_their_line_separators(tmp_path: Path) -> N
     assert lines == [(f"{path}:1", "one\u2028line"), (f"{path}:3", [3])]
 
 
+def test_what_is_nested_too_deeply_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "dev.jsonl"
+    path.write_text("[1]\n" + "[" * 200_000)
+    with pytest.raises(InputError, match=r"dev\.jsonl:2: .*nested too deeply"):
+        list(json_lines_of(path, from_where="nowhere"))
+    path.write_text("[" * 200_000)
+    with pytest.raises(InputError, match=r"dev\.jsonl: .*nested too deeply"):
+        json_of(path, from_where="nowhere")
+
+
 def test_a_torn_line_and_a_torn_file_are_named(tmp_path: Path) -> None:
     path = tmp_path / "dev.jsonl"
     path.write_text('{"a": 1}\n{"a": \n')

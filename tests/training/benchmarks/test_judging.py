@@ -100,6 +100,22 @@ def test_an_answer_of_an_article_is_an_answer() -> None:
         ("-$3", "-3"),
         ("$-3", "-3"),
         ("2-5=-3", "-3"),
+        (" 5 + 3 = 8 apples", "8"),
+        (" $5 x 3 = $15", "15"),
+        (" 5 apples + 3 red apples = 8 apples", "8"),
+        (" (5 + 3) * 2 = 16", "16"),
+        (" 10 / 4 = 2.5.", "2.5"),
+        (" 1,200 - 200 = 1,000", "1000"),
+        (" 5 apples and 3 pears, so 5+3=8.", "8"),
+        (" x = 5 + 3 = 8", "8"),
+        (" 5 + 3 = x = 8", "8"),
+        (" 5 + 3 = ?\n\n7", "5"),
+        (" 12 apples = 1 dozen", "12"),
+        (" 12, as x = 7", "12"),
+        (" 5.\n\nQuestion: 1 + 2 = 3", "5"),
+        (" 5. Then 1 + 2 = 3", "5"),
+        (" 5\n1 + 2 = 3", "5"),
+        (" 5 + 3 is 8 = 2 times 4", "5"),
         ("7-3", "7"),
         ("(2)-3", "2"),
         ("COVID-19", "19"),
@@ -155,3 +171,20 @@ def test_numbers_are_compared_as_numbers(completion: str, answer: str, expected:
 )
 def test_a_text_that_is_a_number_as_a_whole(text: str, number: str | None) -> None:
     assert number_of(text) == (None if number is None else Decimal(number))
+
+
+def test_text_without_spaces_has_words_too() -> None:
+    assert right("\u7b54\u6848\u662fParis\u3002", "answer_within_10", "Paris")
+    assert right("\u5df4\u9ece\u662f1975\u5e74\u7684", "answer_within_10", "1975")
+    assert right("\u5df4\u9ece\u5e02", "answer_within_10", "\u5df4\u9ece")
+    assert not right("\u5df4\u9ece\u5e02", "answer_within_10", "\u9ece\u5df4")
+    assert right("Paris\u092e\u0947\u0902", "answer_within_10", "Paris")
+    assert right("\u0641\u064aParis", "answer_within_10", "Paris")
+    assert not right("COVID19\u5e74", "answer_within_10", "19")
+
+
+def test_each_character_of_such_text_counts_as_a_word() -> None:
+    nine = "\u7b54\u6848\uff0c" * 4 + "\u662f"
+    assert right(f"{nine}Paris", "answer_within_10", "Paris")
+    assert not right(f"{nine}\u5728Paris", "answer_within_10", "Paris")
+    assert right(f"{nine}\u5728Paris", "answer_within_20", "Paris")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from training.benchmarks.statistics import (
-    calibration,
+    DIFFERENCE,
     performance,
     ratio_interval,
     share_with_call,
@@ -12,9 +12,9 @@ from training.benchmarks.statistics import (
 
 
 def test_the_mean_and_the_number_are_those_of_the_values() -> None:
-    found = performance([1, 0, 0, 1, 1, -1], seed=0)
+    found = performance([1, 0, 0, 1, 1, -1], seed=0, bounds=DIFFERENCE)
     assert found.mean == pytest.approx(2 / 6)
-    assert found.num_examples == 6
+    assert found.n == 6
     assert found.low <= found.mean <= found.high
 
 
@@ -41,31 +41,27 @@ def test_the_seed_alone_decides_the_interval() -> None:
     assert performance(values, seed=3) != performance(values, seed=4)
 
 
-def test_equal_values_have_no_uncertainty() -> None:
-    found = performance([True] * 9, seed=0)
-    assert (found.mean, found.low, found.high) == (1, 1, 1)
+def test_equal_values_are_as_sure_as_they_are_many() -> None:
+    """Where 26 % are wrong, ten of ten are right in 5 % of cases: 0.74 ** 10 = 0.05."""
+    found = performance([True] * 10, seed=0)
+    assert (found.mean, found.high) == (1, 1)
+    assert found.low == pytest.approx(0.741, abs=5e-4)
+    none = performance([False] * 10, seed=0)
+    assert (none.mean, none.low) == (0, 0) and none.high == pytest.approx(1 - found.low)
+    assert performance([True], seed=0).low == pytest.approx(0.05)
+    assert performance([0] * 1000, seed=0).high == pytest.approx(0.003, abs=1e-5)
+
+
+def test_equal_differences_are_unsure_to_both_sides() -> None:
+    same = performance([0] * 10, seed=0, bounds=DIFFERENCE)
+    assert (same.low, same.high) == pytest.approx((-0.2589, 0.2589), abs=1e-4)
+    more = performance([1] * 10, seed=0, bounds=DIFFERENCE)
+    assert more.low == pytest.approx(1 - 2 * 0.2589, abs=1e-4) and more.high == 1
 
 
 def test_no_values_have_no_mean() -> None:
     with pytest.raises(ValueError, match="no values"):
         performance([], seed=0)
-
-
-def test_calibration_splits_by_whether_there_is_a_call() -> None:
-    right = [True, True, False, True, False]
-    row = calibration(3, right, [True, True, True, False, False], seed=0)
-    assert row.k == 3
-    assert row.all == performance(right, seed=0)
-    assert row.with_call == performance(right[:3], seed=0)
-    assert row.without_call == performance(right[3:], seed=0)
-    assert row.share_with_call == 0.6
-
-
-def test_a_part_without_examples_has_no_performance() -> None:
-    assert calibration(0, [True, False], [False, False], seed=0).with_call is None
-    assert calibration(10, [True, False], [True, True], seed=0).without_call is None
-    with pytest.raises(ValueError, match="shorter"):
-        calibration(1, [True, False], [True], seed=0)
 
 
 def test_an_input_counts_once_for_each_tool_it_calls() -> None:

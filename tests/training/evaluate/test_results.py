@@ -1,4 +1,6 @@
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,12 @@ _PERPLEXITY = TextPerplexity(
 
 
 def results(**changes: Any) -> Results:
-    asked = answers([RIGHT, WRONG, RIGHT, FAILED], called=[("QA",), (), (), ()], groups="xxyy")
+    asked = answers(
+        [RIGHT, WRONG, RIGHT, FAILED],
+        called=[("QA",), (), (), ()],
+        groups="xxyy",
+        skipped={"no number": 7},
+    )
     values: dict[str, Any] = {
         "seed": 3,
         "models": _MODELS,
@@ -55,12 +62,14 @@ def test_a_score_in_the_file_has_everything_that_is_known_of_it(tmp_path: Path) 
         "errors": 1,
         "share_with_call": 0.25,
         "tools": {"QA": 0.25},
-        "with_call": {"n": 1, "mean": 1.0, "low": 1.0, "high": 1.0},
+        "calls": {"QA": {"ok": 1}},
+        "with_call": {"n": 1, "mean": 1.0, "low": pytest.approx(0.05), "high": 1.0},
         "without_call": {"n": 3, "mean": 1 / 3, "low": 0.0, "high": 1.0},
         "groups": {
             "x": {"n": 2, "mean": 0.5, "low": 0.0, "high": 1.0},
             "y": {"n": 2, "mean": 0.5, "low": 0.0, "high": 1.0},
         },
+        "skipped": {"no number": 7},
     }
     assert told["scores"][1]["with_call"] is None
 
@@ -87,6 +96,13 @@ def test_the_file_says_what_the_models_and_the_texts_are(tmp_path: Path) -> None
 def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
     write_results(tmp_path, results(), {})
     assert read_results(tmp_path / "results.json") == results()
+
+
+def test_an_infinite_perplexity_is_read_as_it_was_written(tmp_path: Path) -> None:
+    found = results(perplexities=[replace(_PERPLEXITY, perplexity=math.inf, high=math.inf)])
+    write_results(tmp_path, found, {})
+    assert read_results(tmp_path / "results.json") == found
+    assert "inf (9.50-inf)" in (tmp_path / "results.md").read_text(encoding="utf-8")
 
 
 def test_the_same_results_are_the_same_files(tmp_path: Path) -> None:

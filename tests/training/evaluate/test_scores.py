@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from tests.training.evaluate.made_results import FAILED, RIGHT, WRONG, answers
-from training.benchmarks.statistics import performance
-from training.evaluate.scores import Part, difference, score
+from training.benchmarks.statistics import DIFFERENCE, Performance, performance
+from training.evaluate.scores import difference, score
 
 _SIX = [RIGHT, WRONG, RIGHT, FAILED, RIGHT, WRONG]
 _CALLED = [("QA", "QA"), ("QA",), (), ("Calculator", "QA"), ("Calculator",), ()]
@@ -15,7 +15,7 @@ def test_a_score_counts_what_is_right_and_what_failed() -> None:
     assert (found.model, found.benchmark, found.api_top_k) == ("A", "asdiv", 10)
     assert (found.n, found.mean, found.errors) == (6, 0.5, 1)
     interval = performance([1, 0, 1, 0, 1, 0], seed=0)
-    assert found.all == Part(n=6, mean=0.5, low=interval.low, high=interval.high)
+    assert found.all == Performance(n=6, mean=0.5, low=interval.low, high=interval.high)
     assert found.low < 0.5 < found.high
 
 
@@ -40,6 +40,27 @@ def test_performance_is_told_apart_by_whether_there_is_a_call() -> None:
     assert (disabled.share_with_call, disabled.tools) == (0, {})
 
 
+def test_how_calls_ended_is_counted_by_tool() -> None:
+    ended = [("ok", "timeout"), ("ok",), (), ("invalid", "failed"), ("ok",), ()]
+    found = score(answers(_SIX, called=_CALLED, statuses=ended), seed=0)
+    assert found.calls == {
+        "Calculator": {"invalid": 1, "ok": 1},
+        "QA": {"failed": 1, "ok": 2, "timeout": 1},
+    }
+    with pytest.raises(ValueError, match="shorter"):
+        score(answers(_SIX, called=_CALLED, statuses=[()] * 6), seed=0)
+
+
+def test_two_models_that_agree_may_still_differ() -> None:
+    a, b = (answers([RIGHT] * 10, model=model) for model in "AB")
+    found = difference(a, b, seed=0)
+    assert (found.low, found.high) == pytest.approx((-0.2589, 0.2589), abs=1e-4)
+
+
+def test_what_a_benchmark_leaves_out_is_told() -> None:
+    assert score(answers([RIGHT], skipped={"no number": 2}), seed=0).skipped == {"no number": 2}
+
+
 def test_groups_keep_their_order_and_have_their_own_numbers() -> None:
     found = score(answers(_SIX, groups="babbaa"), seed=0)
     assert list(found.groups) == ["b", "a"]
@@ -60,7 +81,7 @@ def test_no_answers_have_no_score() -> None:
 def test_a_difference_is_that_of_the_same_examples_in_whatever_order() -> None:
     a = answers([RIGHT, RIGHT, WRONG, RIGHT, FAILED])
     b = answers([WRONG, RIGHT, WRONG, WRONG, RIGHT], model="B")
-    assert difference(a, b, seed=0) == performance([1, 0, 0, 1, -1], seed=0)
+    assert difference(a, b, seed=0) == performance([1, 0, 0, 1, -1], seed=0, bounds=DIFFERENCE)
     turned = replace(b, answers=b.answers[::-1])
     assert difference(a, turned, seed=0) == difference(a, b, seed=0)
     assert difference(b, a, seed=0).mean == pytest.approx(-1 / 5)

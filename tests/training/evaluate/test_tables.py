@@ -131,6 +131,44 @@ def test_mlqa_is_by_language_and_its_english_is_an_upper_bound() -> None:
     assert best(table) == [("Toolformer", "Es")]
 
 
+def test_languages_of_mlqa_may_be_benchmarks_of_their_own() -> None:
+    scores = [
+        made_score("GPT-J", "mlqa_es", 0.15, groups={"es": made_part(0.15, n=50)}),
+        made_score("GPT-J", "mlqa_de", 0.16, groups={"de": made_part(0.16, n=40)}),
+        made_score("GPT-J", "mlqa_in_english_es", 0.24, groups={"es": made_part(0.24, n=49)}),
+    ]
+    table = shown(scores)
+    assert table.title == "MLQA, as Table 6: % right"
+    assert table.columns == ("Es", "De")
+    assert texts(table) == {
+        "GPT-J": ["15.0 (10-20)", "16.0 (11-21)"],
+        "GPT-J (All En)": ["24.0 (19-29)", None],
+    }
+
+
+def test_calls_without_a_result_are_said() -> None:
+    calls = {"QA": {"ok": 1200, "timeout": 5}, "MT": {"ok": 2, "empty": 1},
+             "WikiSearch": {"failed": 2, "invalid": 1}}  # fmt: skip
+    scores = [
+        made_score("Toolformer", "svamp", 0.5, api_top_k=10, calls=calls),
+        made_score("Toolformer", "asdiv", 0.5, api_top_k=10, calls={"QA": {"timeout": 3}}),
+        made_score("GPT-J", "svamp", 0.5),
+    ]
+    assert shown(scores).notes[1:] == (
+        "Calls without a result: "
+        "Toolformer on SVAMP, QA 5 timeout of 1,205, WikiSearch 2 failed, 1 invalid of 3; "
+        "Toolformer on ASDiv, QA 3 timeout of 3.",
+    )
+
+
+def test_what_is_left_out_of_a_benchmark_is_said_once() -> None:
+    skipped = {"not a number": 1200, "two numbers": 3}
+    scores = [made_score(model, "svamp", 0.5, skipped=skipped) for model in ("GPT-J", "Davinci")]
+    assert shown([*scores, made_score("GPT-J", "asdiv", 0.5)]).notes == (
+        "Left out of the files: SVAMP 1,200 (not a number), 3 (two numbers).",
+    )
+
+
 def test_calls_are_told_by_tool_where_there_may_be_any() -> None:
     [topic] = topics_of(_LAMA)
     table = calls_table(topic, _LAMA, _LOCAL)
@@ -218,3 +256,15 @@ def test_a_terminal_shows_brackets_as_they_are(name: str) -> None:
     with console.capture() as captured:
         console.print(terminal_table(replace(table, title=name)))
     assert captured.get().count(name) == 3
+
+
+def test_names_stay_whole_beside_five_columns_in_a_narrow_terminal() -> None:
+    name = "Toolformer (disabled)"
+    table = shown([made_score(name, each, 0.5) for each in WORLD_BENCHMARKS], {name: True})
+    console = Console(width=80)
+    with console.capture() as captured:
+        console.print(terminal_table(table))
+    lines = captured.get().splitlines()
+    [at] = [number for number, line in enumerate(lines) if line.lstrip().startswith(name)]
+    assert lines[at].split()[2:] == ["50.0"] * 5
+    assert lines[at + 1].split() == ["(45-55)"] * 5

@@ -46,6 +46,7 @@ def answers(
                 example=example,
                 completion="yes" if is_right else "no",
                 tools_called=("QA",) if has_call else (),
+                statuses=("ok",) if has_call else (),
                 error=None,
             )
             for example, is_right, has_call in zip(

@@ -4,7 +4,7 @@ import pytest
 
 from tests.training.reproduce.made import answers, size
 from training.reproduce.claims import Claim, claims
-from training.reproduce.measured import DISABLED, SizeMeasured, compared
+from training.reproduce.measured import DISABLED, SizeMeasured, more_gain
 from training.reproduce.plan import BASE, PLAIN, TOOLFORMER
 
 N = 200
@@ -74,13 +74,16 @@ def test_disabled_is_like_base_where_the_whole_interval_is_near(disabled: int, s
     assert bool(claim.reasons) is (disabled < 10)
 
 
-def test_few_examples_that_all_agree_are_no_proof() -> None:
-    """With 20 examples a difference in one of seven stays unseen in 5 % of cases."""
-    few = compared([0] * 20, seed=0)
-    assert few.mean == 0
-    assert few.high == pytest.approx(1 - 0.05**0.05) == pytest.approx(0.139, abs=1e-3)
-    assert few.low == -few.high
-    assert compared([0] * 19 + [1], seed=0).mean == 0.05
+def test_examples_that_all_agree_are_no_proof() -> None:
+    """With 200 examples a difference in 1.5 % of them stays unseen in 5 % of cases."""
+    found = measured(2, 2, 2, calls=(50, 50))
+    unseen = pytest.approx(1 - 0.05 ** (1 / N))
+    same = found.more_right(DISABLED, BASE, ["facts"], seed=0)
+    assert (same.mean, -same.low, same.high) == (0, unseen, unseen)
+    calls = found.more_calls(10, 1, "facts", seed=0)
+    assert (calls.mean, -calls.low, calls.high) == (0, unseen, unseen)
+    gain = more_gain(found, found, ["facts"], seed=0)
+    assert gain.high == -gain.low == pytest.approx(2 * (1 - 0.05 ** (1 / N)))
 
 
 def test_perplexity_costs_nothing_only_where_the_interval_says_so() -> None:
