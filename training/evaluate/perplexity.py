@@ -5,13 +5,10 @@ Shape suffix: N documents.
 
 import logging
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.config import ModelConfig
-from pipeline.engine_config import EngineConfig
 from tools.base import InputError
 from training.benchmarks.statistics import ratio_interval
 from training.evaluate.answers import TextPerplexity
@@ -87,26 +84,6 @@ def perplexity_ratio(a: DocumentLosses, b: DocumentLosses, *, seed: int) -> Rati
         high=_exp(high),
         num_documents=len(tokens_N),
     )
-
-
-def text_perplexity(
-    model: ModelConfig,
-    texts: Sequence[str],
-    *,
-    name: str,
-    corpus: str,
-    seed: int,
-    engine: EngineConfig | None = None,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
-) -> TextPerplexity:
-    """The perplexity of a checkpoint, called `name`, on the texts of `corpus`.
-
-    Raises ToolformerError as `document_losses` and `perplexity_of`.
-    """
-    from training.evaluate.document_losses import document_losses  # loads torch
-
-    losses = document_losses(model, texts, engine=engine, on_progress=on_progress)
-    return perplexity_of(losses, name=name, corpus=corpus, seed=seed)
 
 
 def _exp(nats: float) -> float:
