@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from training.benchmarks.statistics import Performance
 from training.reproduce.measured import DISABLED, SizeMeasured, more_gain
-from training.reproduce.plan import BASE, TOOLFORMER
+from training.reproduce.plan import BASE, PLAIN, TOOLFORMER
 
 NEAR = 0.05  # "about the same": the interval of a difference lies within so much of 0
 NO_COST = 1.01  # "no cost": the paper prints perplexities to 0.1 in 10.5, about 1 %
@@ -124,7 +124,7 @@ def _no_cost(size: SizeMeasured, seed: int) -> Claim:
                 low=cost.low,
                 high=cost.high,
                 n=cost.num_documents,
-                unit="of the perplexity of GPT-J + CC",
+                unit=f"of the perplexity of {PLAIN}",
                 decides=cost.high <= NO_COST,
             )
         )

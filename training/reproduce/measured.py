@@ -105,7 +105,7 @@ class SizeMeasured:
         return perplexity_of(self.losses[model, corpus], name=name, corpus=corpus, seed=seed)
 
     def cost(self, corpus: str, *, seed: int) -> Ratio:
-        """The perplexity of Toolformer with calls disabled in parts of that of GPT-J + CC."""
+        """The perplexity of Toolformer with calls disabled in parts of that of base + CC."""
         return perplexity_ratio(
             self.losses[TOOLFORMER, corpus], self.losses[PLAIN, corpus], seed=seed
         )

@@ -10,7 +10,7 @@ from training.benchmarks.mlqa import LANGUAGES
 from training.reproduce.config import ReproduceConfig
 from training.reproduce.samples import WIKITEXT
 
-BASE, PLAIN, TOOLFORMER = "GPT-J", "GPT-J + CC", "Toolformer"
+BASE, PLAIN, TOOLFORMER = "base", "base + CC", "Toolformer"  # CC: the documents of C
 LIKE_C, HELD_OUT = "documents like C", "held-out documents"
 _DEMO_WORLD = 0  # of the held-out documents: the one whose encyclopedia the demo's tools know
 
@@ -228,7 +228,7 @@ def _published(samples: Mapping[str, Path]) -> Iterator[dict[str, str]]:
 
 
 def _models(config: ReproduceConfig, places: Places, size: str) -> dict[str, dict[str, Any]]:
-    """Those of a size, as the paper calls them; with k = 0 the last is "Toolformer (disabled)"."""
+    """Those of a size; with k = 0 the last is "Toolformer (disabled)"."""
     return {
         BASE: {"path": config.models[size], "calls": False},
         PLAIN: {"path": str(places.finetuned(size, "dataset_plain") / "model"), "calls": False},

@@ -13,6 +13,7 @@ from training.reproduce.paper import paper
 from training.reproduce.plan import BASE, PLAIN, TOOLFORMER
 
 ROWS = (BASE, PLAIN, DISABLED, TOOLFORMER)
+PAPER_ROWS = ("GPT-J", "GPT-J + CC", DISABLED, TOOLFORMER)
 NOT_MEASURED = "not measured"
 # Which benchmark of the paper is nearest to each of ours.
 COUNTERPARTS = {
@@ -72,7 +73,7 @@ def counterparts_table(benchmarks: Sequence[str]) -> Table:
     nearest = [paper().tasks.get(COUNTERPARTS.get(benchmark, "")) for benchmark in benchmarks]
     rows = tuple(
         (row, *("" if task is None else f"{task.scores[number]:.1f}" for task in nearest))
-        for number, row in enumerate(ROWS)
+        for number, row in enumerate(PAPER_ROWS)
     )
     named = ("" if task is None else f"{task.name} (Table {task.table})" for task in nearest)
     return Table(columns=("paper", *benchmarks), rows=(("nearest task", *named), *rows))
@@ -105,7 +106,7 @@ def perplexity_table(
             values.append(f"{known[model]:.2f}" if known else NOT_MEASURED)
             rows.append((f"{size.name}: {found[0].model}", *values))
     theirs = paper().table_8
-    for number, row in enumerate(ROWS[:-1]):
+    for number, row in enumerate(PAPER_ROWS[:-1]):
         values = [f"{theirs['CCNet'][number]:.1f} (CCNet)", *("" for _ in sizes[0].corpora[1:])]
         rows.append((f"paper: {row}", *values, f"{theirs['WikiText'][number]:.1f}"))
     return Table(columns=("perplexity", *sizes[0].corpora, "WikiText"), rows=tuple(rows))

@@ -131,7 +131,7 @@ def _markdown(found: Reproduced, picture: str) -> str:
         examples=examples_table(sizes),
         tasks=[tasks_table(size, seed=seed) for size in sizes],
         counterparts=counterparts_table(sizes[0].benchmarks),
-        samples=samples_table(_by_row(found.samples)),
+        samples=samples_table(_by_row(found.samples) | _made_here(sizes[-1], seed)),
         samples_note="" if found.samples is not None else _NO_FILES,
         perplexity=perplexity_table(sizes, _wikitext(found.samples), seed=seed),
         decoding=decoding_table(sizes[-1], found.table_9, seed=seed),
@@ -161,7 +161,7 @@ def _evidence(each: Evidence) -> dict[str, Any]:
     }
 
 
-def _by_row(samples: Results | None) -> Mapping[str, Mapping[str, Score]]:
+def _by_row(samples: Results | None) -> dict[str, dict[str, Score]]:
     """The scores on real benchmarks, by benchmark and by the rows of the paper's tables."""
     by_benchmark: dict[str, dict[str, Score]] = {}
     largest = max((score.api_top_k for score in samples.scores), default=0) if samples else 0
@@ -174,6 +174,15 @@ def _by_row(samples: Results | None) -> Mapping[str, Mapping[str, Score]]:
         by_benchmark.setdefault(score.benchmark, {})[row] = score
     assert all(set(rows) == set(ROWS) for rows in by_benchmark.values())
     return by_benchmark
+
+
+def _made_here(size: SizeMeasured, seed: int) -> dict[str, dict[str, Score]]:
+    """The scores on what the paper has too and needs no file: Dateset."""
+    return {
+        benchmark: {row: size.score(row, benchmark, seed=seed) for row in ROWS}
+        for benchmark in size.benchmarks
+        if benchmark in paper().tasks
+    }
 
 
 def _wikitext(samples: Results | None) -> Mapping[str, float] | None:

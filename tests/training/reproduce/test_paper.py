@@ -7,7 +7,7 @@ import pytest
 
 from training.evaluate.registry import GENERATED, PUBLISHED
 from training.reproduce.paper import paper
-from training.reproduce.tables import COUNTERPARTS, ROWS
+from training.reproduce.tables import COUNTERPARTS, PAPER_ROWS
 
 TEXTS = Path(__file__).resolve().parents[4] / "shared" / "paper"
 TABLES = {
@@ -43,7 +43,7 @@ def rows(text: str, table: int, num_columns: int) -> list[tuple[str, list[float]
 @pytest.mark.parametrize("table", TABLES)
 def test_scores_of_the_tasks_are_those_that_are_printed(text: str, table: int) -> None:
     printed = dict(rows(text, table, len(TABLES[table])))
-    for number, row in enumerate(ROWS):
+    for number, row in enumerate(PAPER_ROWS):
         assert [paper().tasks[task].scores[number] for task in TABLES[table]] == printed[row]
     assert {paper().tasks[task].table for task in TABLES[table]} == {table}
 
@@ -62,7 +62,7 @@ def test_examples_and_perplexities_are_those_that_are_printed(text: str) -> None
         assert list(counts) == ["0.5", "1.0", "2.0"]
         assert printed[names[tool]] == list(counts.values())
     perplexities = dict(rows(text, 8, 2))
-    for number, row in enumerate(ROWS[:3]):
+    for number, row in enumerate(PAPER_ROWS[:3]):
         assert [paper().table_8[corpus][number] for corpus in ("WikiText", "CCNet")] == (
             perplexities[row]
         )

@@ -68,7 +68,7 @@ def test_the_tables_hold_what_the_steps_wrote(finished: tuple[Path, dict[str, An
     results = json.loads((out / "large" / "evaluation" / "results.json").read_bytes())
     assert size["scores"] == results["scores"]
     assert [(each["model"], each["api_top_k"]) for each in size["scores"]] == [
-        ("GPT-J", 0), ("GPT-J + CC", 0), ("Toolformer", 0), ("Toolformer", 1), ("Toolformer", 10),
+        ("base", 0), ("base + CC", 0), ("Toolformer", 0), ("Toolformer", 1), ("Toolformer", 10),
     ]  # fmt: skip
     assert size["parameters"] == 2_366_592
     assert len(size["perplexity"]) == 6
@@ -84,7 +84,7 @@ def test_a_benchmark_without_files_has_no_number(finished: tuple[Path, dict[str,
     out, _ = finished
     markdown = (out / "results" / "reproduce.md").read_text()
     assert "| ASDiv (Table 4) | 7.5 / 9.6 / 14.8 / 40.4 | not measured |  |  |  |  |" in markdown
-    assert "| large: GPT-J | " in markdown
+    assert "| large: base | " in markdown
     assert "(reproduce-figure-4.svg)" in markdown
     assert (out / "results" / "reproduce-figure-4.svg").read_text().startswith("<svg ")
 
