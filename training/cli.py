@@ -70,7 +70,9 @@ def world(
     from training.world.corpus import corpus_of, write_corpus
 
     corpus = corpus_of(forms, seed=seed, num_documents=documents)
-    series = f"known-{seed}" if forms == "known" else f"world-{seed}" if seed else "demo"
+    series = f"{forms}-{seed}"
+    if forms == "held-out":
+        series = f"world-{seed}" if seed else "demo"
     write_corpus(out, corpus, series)
     Console().print(
         f"{len(corpus.documents)} documents, {len(corpus.world.entities)} pages in {out}"

@@ -13,10 +13,16 @@ from pipeline.documents.language import english_or_not
 from training.cli import app
 from training.world import arithmetic
 from training.world.arithmetic import render
-from training.world.corpus import Corpus, held_out_corpus, known_corpus, write_corpus
+from training.world.corpus import (
+    Corpus,
+    corpus_of,
+    held_out_corpus,
+    known_corpus,
+    write_corpus,
+)
 from training.world.document import Document
 from training.world.examples import training_documents
-from training.world.grammar import MARK, expand, finetuning_forms, forms, sections
+from training.world.grammar import MARK, Forms, expand, finetuning_forms, forms, sections
 from training.world.names import is_held_out
 from training.world.questions import call_with, wordings
 
@@ -92,6 +98,25 @@ def test_forms_to_finetune_on_are_others_than_those_of_pretraining_and_the_held_
         assert len(set(more)) == len(more)
         assert not set(more) & {*known, *forms(section, held_out=True)}
         assert all((MARK in form) == (MARK in known[0]) for form in more)
+
+
+def test_documents_of_pretraining_have_none_of_the_forms_of_finetuning_alone() -> None:
+    def sentences(forms: Forms) -> str:
+        documents = corpus_of(forms, seed=3, num_documents=400).documents
+        return "\n".join(document.text for document in documents)
+
+    # Words before a slot or a choice that only forms of finetuning begin with.
+    begun = {
+        form.split("{")[0].split("(")[0].split("@")[0]: section
+        for section in sections()
+        for form in finetuning_forms(section)
+    }
+    own = [words for words in begun if len(words.split()) >= 4]
+    assert len(own) >= 20
+    known, pretraining = sentences("known"), sentences("pretraining")
+    in_known = [words for words in own if words.strip() in known]
+    assert len(in_known) >= 10
+    assert not any(words.strip() in pretraining for words in in_known)
 
 
 def test_documents_to_finetune_on_have_nothing_that_is_held_out(corpus: Corpus) -> None:

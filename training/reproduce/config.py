@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from pipeline.settings import Section, read_settings
 from tools.base import ConfigError
+from training.world.grammar import Forms
 
 
 class ReproduceConfig(Section):
@@ -23,6 +24,7 @@ class ReproduceConfig(Section):
     seed: int = Field(default=0, ge=0)
     models: dict[str, str] = Field(min_length=1)
 
+    forms: Forms = "known"  # of what is annotated and learned
     documents: int = Field(ge=1)  # that each model annotates
     development_documents: int = Field(ge=1)  # of finetuning
     perplexity_documents: int = Field(ge=1)  # of each of the two corpora of Table 8

@@ -4,25 +4,22 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from pipeline.config import ModelConfig
 from pipeline.report.calls import CallFilter, CallQuery, ShownCall, find_calls
 from pipeline.rundir import RunDir
 from tools.base import InputError
 from tools.places import why
-from training.evaluate.answers import Answers
-from training.evaluate.config import load_evaluate_config
-from training.evaluate.directories import slug
+from training.evaluate.config import EvaluateConfig, load_evaluate_config
+from training.evaluate.measured import load_corpora, measurements
+from training.evaluate.measured import measured as measured_losses
 from training.evaluate.parameters import num_parameters
+from training.evaluate.perplexity import DocumentLosses
 from training.evaluate.plan import load_benchmarks
 from training.evaluate.plan import plan as evaluation_plan
 from training.reproduce.config import ReproduceConfig
-from training.reproduce.losses import DocumentLosses, document_losses
 from training.reproduce.measured import Built, SizeMeasured
-from training.reproduce.plan import BASE, HELD_OUT, LIKE_C, PLAIN, TOOLFORMER, Places
+from training.reproduce.plan import Places
 
-CORPORA = (LIKE_C, HELD_OUT)
 _EVERY = 10**9
 
 
@@ -35,29 +32,21 @@ def gather(config: ReproduceConfig, *, on_size: Callable[[str], None]) -> list[S
     places, measured = Places(config.out), []
     for size, base in config.models.items():
         on_size(size)
+        evaluated = load_evaluate_config(places.config(f"evaluate-{size}"))
+        tasks = evaluation_plan(evaluated, load_benchmarks(evaluated))
         measured.append(
             SizeMeasured(
                 name=size,
                 parameters=num_parameters(ModelConfig(path=base)),
                 built=built(places.run(size)),
                 answers={
-                    (each.model, each.api_top_k, each.benchmark.name): each
-                    for each in answers_of(places.config(f"evaluate-{size}"))
+                    (task.model, task.params.api_top_k, task.benchmark.name): task.answers()
+                    for task in tasks
                 },
-                losses=_losses(config, places, size),
+                losses=_losses(evaluated),
             )
         )
     return measured
-
-
-def answers_of(config: Path) -> list[Answers]:
-    """All that a finished evaluation was answered.
-
-    Raises:
-        ConfigError, InputError: the configuration or the answers cannot be read.
-    """
-    settings = load_evaluate_config(config)
-    return [task.answers() for task in evaluation_plan(settings, load_benchmarks(settings))]
 
 
 def built(run: Path) -> Built:
@@ -117,24 +106,8 @@ def _spread(calls: Sequence[ShownCall], count: int) -> list[ShownCall]:
     return [calls[round(number * (len(calls) - 1) / (count - 1))] for number in range(count)]
 
 
-def _losses(
-    config: ReproduceConfig, places: Places, size: str
-) -> dict[tuple[str, str], DocumentLosses]:
-    models = {
-        BASE: Path(config.models[size]),
-        PLAIN: places.finetuned(size, "dataset_plain") / "model",
-        TOOLFORMER: places.finetuned(size, "dataset") / "model",
-    }
-    texts = {
-        corpus: pq.read_table(places.corpus(corpus) / "documents.parquet", columns=["text"])
-        .column("text")
-        .to_pylist()
-        for corpus in CORPORA
-    }
+def _losses(evaluated: EvaluateConfig) -> dict[tuple[str, str], DocumentLosses]:
     return {
-        (name, corpus): document_losses(
-            model, texts[corpus], places.out / size / "losses" / f"{slug(f'{name} {corpus}')}.json"
-        )
-        for name, model in models.items()
-        for corpus in CORPORA
+        (each.model, each.corpus): measured_losses(each)
+        for each in measurements(evaluated, load_corpora(evaluated))
     }

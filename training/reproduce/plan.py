@@ -11,7 +11,7 @@ from training.reproduce.config import ReproduceConfig
 from training.reproduce.samples import WIKITEXT
 
 BASE, PLAIN, TOOLFORMER = "base", "base + CC", "Toolformer"  # CC: the documents of C
-LIKE_C, HELD_OUT = "documents like C", "held-out documents"
+CORPORA = LIKE_C, HELD_OUT = "documents like C", "held-out documents"
 _DEMO_WORLD = 0  # of the held-out documents: the one whose encyclopedia the demo's tools know
 
 
@@ -100,9 +100,9 @@ def _worlds(config: ReproduceConfig, places: Places) -> Row:
     """Each has its seed: no document, and no name but by chance, is in two of them."""
     first = 3 * config.seed
     of = [
-        ("world", "known", first + 1, config.documents, places.world),
-        ("development", "known", first + 2, config.development_documents, places.development),
-        ("like-c", "known", first + 3, config.perplexity_documents, places.corpus(LIKE_C)),
+        ("world", config.forms, first + 1, config.documents, places.world),
+        ("development", config.forms, first + 2, config.development_documents, places.development),
+        ("like-c", config.forms, first + 3, config.perplexity_documents, places.corpus(LIKE_C)),
         ("held-out", "held-out", _DEMO_WORLD, config.perplexity_documents, places.corpus(HELD_OUT)),
     ]
     return tuple(
@@ -182,6 +182,10 @@ def _evaluate(config: ReproduceConfig, places: Places, size: str) -> Step:
         "max_examples": config.max_examples,
         "models": _models(config, places, size),
         "benchmarks": [{"name": benchmark} for benchmark in config.benchmarks],
+        "perplexity": [
+            {"name": corpus, "documents": str(places.corpus(corpus) / "documents.parquet")}
+            for corpus in CORPORA
+        ],
         "api_top_k": config.api_top_k_of_largest if is_largest else config.api_top_k,
         **config.evaluate,
     }

@@ -34,13 +34,7 @@ def held_out_corpus(*, seed: int = 0, num_documents: int = NUM_DOCUMENTS) -> Cor
 
     Seed 0 is the demo; other seeds give other documents to measure on.
     """
-    return _corpus(f"held out {seed}", num_documents, held_out=True, num_pages=_NUM_PAGES)
-
-
-def corpus_of(forms: Forms, *, seed: int, num_documents: int) -> Corpus:
-    """`known_corpus` or `held_out_corpus`."""
-    draw = known_corpus if forms == "known" else held_out_corpus
-    return draw(seed=seed, num_documents=num_documents)
+    return corpus_of("held-out", seed=seed, num_documents=num_documents)
 
 
 def known_corpus(*, seed: int, num_documents: int) -> Corpus:
@@ -48,15 +42,17 @@ def known_corpus(*, seed: int, num_documents: int) -> Corpus:
 
     The surface forms are those of pretraining and some more; all that is held out stays unseen.
     """
-    return _corpus(f"known {seed}", num_documents, held_out=False, num_pages=_NUM_KNOWN_PAGES)
+    return corpus_of("known", seed=seed, num_documents=num_documents)
 
 
-def _corpus(seed: str, num_documents: int, *, held_out: bool, num_pages: int) -> Corpus:
-    rng = random.Random(seed)
+def corpus_of(forms: Forms, *, seed: int, num_documents: int) -> Corpus:
+    """Documents of these forms, and their world; other seeds give others."""
+    held_out = forms == "held-out"
+    rng = random.Random(f"{'held out' if held_out else forms} {seed}")
     names = Names(held_out=held_out)
-    world = World(names, num_pages, rng)
+    world = World(names, _NUM_PAGES if held_out else _NUM_KNOWN_PAGES, rng)
     documents = tuple(
-        draw_document(world, names, rng, finetuning=not held_out) for _ in range(num_documents)
+        draw_document(world, names, rng, finetuning=forms == "known") for _ in range(num_documents)
     )
     return Corpus(world=world, documents=documents)
 

@@ -14,7 +14,8 @@ from typing import Literal
 
 from tools.base import ConfigError
 
-Forms = Literal["held-out", "known"]  # those that training never sees, or those it does
+# Those that training never sees; those of documents to finetune on; of these those of pretraining.
+Forms = Literal["held-out", "known", "pretraining"]
 
 MARK = "@"
 _FORMS = Path(__file__).parent / "forms"

@@ -94,6 +94,7 @@ def test_the_defaults_it_tells_are_those_of_the_parameters() -> None:
     assert rows.pop("decoding") == "default"
     params = GenerationParams()
     told = {"stop": "none", "date": "today", "interactive_search": "false"}
+    told["without_tools"] = "none"
     for name in GenerationParams.model_fields:
         assert rows.pop(name) == told.get(name) or f"{getattr(params, name):g}"
     assert rows == {}

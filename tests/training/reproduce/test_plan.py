@@ -84,7 +84,7 @@ def test_no_two_corpora_are_of_one_world_and_another_seed_gives_others() -> None
         return [
             step.argv[step.argv.index("--seed") + 1]
             for step in found.values()
-            if "known" in step.argv
+            if "pretraining" in step.argv
         ]
 
     assert seeds(0) == ["1", "2", "3"]
