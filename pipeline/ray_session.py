@@ -24,7 +24,7 @@ TASK_HISTORY = {"RAY_task_events_max_num_task_in_gcs": "10000"}
 # A log that grows, as a Slurm job's does, would make another package of the same code.
 NOT_SHIPPED = (".git/", ".venv/", "runs/", "tests/", "*.log", "**/__pycache__/")
 _CONNECT_S = 10.0
-_STAGES_END_S, _POLL_S = 60.0, 0.1
+_STAGES_END_S, _KILLED_S, _POLL_S = 20.0, 10.0, 0.1
 
 
 @contextmanager
@@ -78,6 +78,7 @@ def _of_this_process(address: str | None) -> Iterator[None]:
         while stages_alive() and time.monotonic() < deadline:
             time.sleep(_POLL_S)
             _let_go_of_stages(error)  # threads of Ray Data that were at work may have ended
+        _end_stages()
         raise
 
 
@@ -97,13 +98,30 @@ def _let_go_of_stages(error: BaseException) -> None:
     gc.collect()  # what Ray Data holds in circles, also of earlier runs of this process
 
 
+def _end_stages() -> None:
+    """End Ray Data's actors that somebody still holds: no unit is written by half."""
+    worker: Any = ray._private.worker.global_worker
+    for actor_id in _stages():
+        with suppress(Exception):  # it has ended meanwhile
+            worker.core_worker.kill_actor(ray.ActorID.from_hex(actor_id), True)
+    deadline = time.monotonic() + _KILLED_S
+    while stages_alive() and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+
+
 def stages_alive() -> bool:
     """Whether Ray Data still has an actor in this job: it finishes what it has, and may write."""
+    return bool(_stages())
+
+
+def _stages() -> list[str]:
     job = ray.get_runtime_context().get_job_id()
-    alive = ray._private.state.actors(
-        job_id=ray.JobID.from_hex(job), actor_state_name="ALIVE"
-    ).values()
-    return any(actor["ActorClassName"].startswith("MapWorker") for actor in alive)
+    alive = ray._private.state.actors(job_id=ray.JobID.from_hex(job), actor_state_name="ALIVE")
+    return [
+        actor_id
+        for actor_id, actor in alive.items()
+        if actor["ActorClassName"].startswith("MapWorker")
+    ]
 
 
 def _start(dashboard: bool) -> Any:
