@@ -1,16 +1,13 @@
 """Ray, started for one command or joined where it already runs, and its errors in our words."""
 
-import gc
 import json
 import logging
 import os
 import socket
 import time
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import ray
@@ -24,7 +21,7 @@ TASK_HISTORY = {"RAY_task_events_max_num_task_in_gcs": "10000"}
 # A log that grows, as a Slurm job's does, would make another package of the same code.
 NOT_SHIPPED = (".git/", ".venv/", "runs/", "tests/", "*.log", "**/__pycache__/")
 _CONNECT_S = 10.0
-_STAGES_END_S, _KILLED_S, _POLL_S = 20.0, 10.0, 0.1
+_STAGES_END_S, _POLL_S = 60.0, 0.1
 
 
 @contextmanager
@@ -72,40 +69,22 @@ def _of_this_process(address: str | None) -> Iterator[None]:
         )
     try:
         yield
-    except BaseException as error:
-        deadline = time.monotonic() + _STAGES_END_S
-        _let_go_of_stages(error)
-        while stages_alive() and time.monotonic() < deadline:
-            time.sleep(_POLL_S)
-            _let_go_of_stages(error)  # threads of Ray Data that were at work may have ended
+    except BaseException:
         _end_stages()
         raise
 
 
-def _let_go_of_stages(error: BaseException) -> None:
-    """Have nothing hold Ray Data's actors any more, which live as long as somebody does.
-
-    The frames behind an error do, until it is forgotten.
-    """
-    for each in _and_behind(error):
-        for innermost, _ in traceback.walk_tb(each.__traceback__):
-            frame: FrameType | None = innermost
-            while frame is not None:  # a frame of a thread that has ended holds its callers'
-                if str(frame.f_globals.get("__name__")).startswith("ray.data."):
-                    with suppress(RuntimeError):  # it is at work
-                        frame.clear()
-                frame = frame.f_back
-    gc.collect()  # what Ray Data holds in circles, also of earlier runs of this process
-
-
 def _end_stages() -> None:
-    """End Ray Data's actors that somebody still holds: no unit is written by half."""
+    """End Ray Data's actors, as where Ray ends with a command: no unit is written by half.
+
+    They would live as long as somebody holds the error, whose frames hold them.
+    """
     worker: Any = ray._private.worker.global_worker
-    for actor_id in _stages():
-        with suppress(Exception):  # it has ended meanwhile
-            worker.core_worker.kill_actor(ray.ActorID.from_hex(actor_id), True)
-    deadline = time.monotonic() + _KILLED_S
-    while stages_alive() and time.monotonic() < deadline:
+    deadline = time.monotonic() + _STAGES_END_S
+    while (alive := _stages()) and time.monotonic() < deadline:
+        for actor_id in alive:
+            with suppress(Exception):  # it has ended meanwhile
+                worker.core_worker.kill_actor(ray.ActorID.from_hex(actor_id), True)
         time.sleep(_POLL_S)
 
 
